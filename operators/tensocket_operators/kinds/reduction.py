@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -25,10 +25,10 @@ from tensocket_plugins.contract import dtypes, plans
 from tensocket_plugins.contract.dtypes import DType, as_dtype
 from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, DtypeError, ShapeError, UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
-from tensocket_plugins.contract.launch_recorder import wants_kernels
+from tensocket_plugins.contract.launch_recorder import may_round_freely, wants_kernels
 from tensocket_plugins.ir.build.fold import Fold
 from tensocket_plugins.ir.element_types import COMPONENT, arithmetic_dtype
-from tensocket_plugins.ir.strategies import pick_strategy
+from tensocket_plugins.ir.strategies import Strategy, pick_strategy
 from tensocket_plugins.kit.bounded import BoundedCache
 
 from . import host_paths
@@ -127,10 +127,25 @@ class Reduction(LadderOperator):
         return host_paths.reduction(kernel, everything, None if last.run is along.run else last, call.result_key,
                                     positional, next_path)
 
-    def rounds_alike(self, call: Signature) -> bool:
+    def rounds_alike(self, call: Signature, args: Sequence[Any] = ()) -> bool:
         """Whether the order of the fold does not matter, or only generated kernels compute it."""
         exact = self.compute == "bool" or not self.empty or (call.compute is not None and call.compute.category < 2)
-        return exact or super().rounds_alike(call)
+        return exact or super().rounds_alike(call, args) or self._takes_entry(call, args)
+
+    def _takes_entry(self, call: Signature, args: Sequence[Any]) -> bool:
+        """Whether entries serve a call, whose program folds elements in the order of the launched one (``_launch``)."""
+        if not args or call.compute is None or call.zero_dim or call.kernel is None or not self._has_entry(call):
+            return False
+        dim, keepdim, given = (*args[1:], *(None, False, None)[len(args) - 1:])
+        array = args[0]._array
+        if given is not None or type(keepdim) is not bool or not array.flags.c_contiguous or not (
+                0 < array.size <= _FEW_IN_ROWS):
+            return False
+        last = array.ndim - 1
+        axis = dim if type(dim) is int else host_paths.only_axis(dim, array.ndim)
+        if dim is None:
+            return not keepdim
+        return axis in (-1, last) and 1 < array.shape[last] < array.size
 
     def entry(self, call: Signature) -> EntrySpec | None:
         """Return an entry for calls over all dimensions."""
@@ -178,7 +193,7 @@ class Reduction(LadderOperator):
         held: Any = dtype.numpy if state.runtime.profile.host_resident else dtype
         least = 0 if call.kernel is None or call.zero_dim else call.kernel.limit or 0
         if given is not None or x.dtype is not held or not (dim is None or type(dim) is int) or (
-                type(keepdim) is not bool or x.size <= least):
+                type(keepdim) is not bool or x.size <= least or wants_kernels()):
             return None
         axes = normalize_axes(self.name, dim, len(x.shape))
         return self._plan(state, x, axes, keepdim, dtype, dtype)
@@ -309,16 +324,24 @@ class Reduction(LadderOperator):
 
     def _launch(self, state: DeviceState, array: Any, axes: Shape, keepdim: bool, compute: DType, out: Any,
                 source: DType, numbers: tuple[float, ...]) -> None:
-        place = state.key, compute, source, array.shape, array.strides, axes, bool(keepdim)
+        strategy = self._entry_strategy(state, array, axes, compute)
+        place = state.key, compute, source, array.shape, array.strides, axes, bool(keepdim), strategy
         plan = self._calls.get(place)
         if plan is None:
-            plan = self._calls[place] = self._plan(state, array, axes, keepdim, compute, source)
+            plan = self._calls[place] = self._plan(state, array, axes, keepdim, compute, source, strategy)
         buffers, stream = (kernel_handle(out, plan.results[0].dtype), kernel_handle(array, source)), state.stream
         note_use(buffers, stream)
         plan.kernel(buffers, [*plan.scalars, *numbers], stream)
 
+    def _entry_strategy(self, state: DeviceState, array: Any, axes: Shape, compute: DType) -> Strategy | None:
+        """Return the strategy of entries for launches that stand in for them in a recording; None for all others."""
+        if not wants_kernels() or may_round_freely() or array.size > _FEW_IN_ROWS or (
+                state.runtime.kernels.find(self.name, compute.name, direct=True) is None):
+            return None
+        return Strategy.GROUP if len(axes) == array.ndim else Strategy.SMALL
+
     def _plan(self, state: DeviceState, array: Any, axes: Shape, keepdim: bool, compute: DType,
-              source: DType) -> Plan:
+              source: DType, strategy: Strategy | None = None) -> Plan:
         """Return the plan for arrays of ``source`` with this shape and these strides."""
         from tensocket_plugins.ir.build.math import ExprMath
         from tensocket_plugins.ir.build.nest import reduction_nest
@@ -342,7 +365,7 @@ class Reduction(LadderOperator):
         assert state.runtime.target is not None
         packed = compute.kind != "complex" and unit[0] and ranks == (1, 1) and inner_steps == outer and not (
             self.fold.relative or self.fold.positions)  # their programs distinguish the rows of one wide row
-        strategy = pick_strategy(math.prod(outer), length, state.runtime.target, packed=packed)
+        chosen = strategy or pick_strategy(math.prod(outer), length, state.runtime.target, packed=packed)
         # Only means divide by the count, and they compute in floats; a narrow integer could not hold the count.
         count = float(length) if accumulator.category >= 2 else accumulator.kind == "bool" or 1
         run = program(
@@ -350,7 +373,7 @@ class Reduction(LadderOperator):
             (self.name, source, compute, accumulator, stored, ranks, unit, index, packed),
             lambda: reduction_nest(self.name, self.fold, ExprMath, source, accumulator, [stored], ranks, unit, index,
                                    packed, self.numbers),
-            strategy,
+            chosen,
         )
         scalars = [*outer, *inner, *outer_steps, *inner_steps, count]
         shape, view = _result_shapes(array.shape, axes, keepdim)

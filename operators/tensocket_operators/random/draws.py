@@ -23,6 +23,7 @@ from tensocket_plugins.ir.strategies import Strategy
 
 from ..kinds.pointwise import kind_letter
 from . import nest
+from .ahead import FEW, numbers_ahead
 from .distributions import (
     EXACT,
     INT_RANGE,
@@ -62,8 +63,18 @@ def fill_draw(name: str, formula: Formula, device_state: DeviceState, out: Any, 
     known = device_state.programs.get((formula, dtype))
     if known is not None:
         run, group = known
-        run([out], [count, -(-count * words // group), seed & 0xFFFFFFFF, seed >> 32, offset, *numbers],
-            device_state.stream)
+
+        def draw(array: Any) -> None:
+            size = array.size
+            run([array], [size, -(-size * words // group), seed & 0xFFFFFFFF, seed >> 32, offset, *numbers],
+                device_state.stream)
+
+        few = None if ACTIVE or count > FEW else numbers_ahead(
+            device_state, formula, dtype, words, count, seed, offset, numbers, draw)
+        if few is None:
+            draw(out)
+        else:
+            out[...] = few.reshape(out.shape)
     elif device_state.runtime.target is None:
         _draw_primitives(name, device_state, out, dtype, words, seed, offset)
     else:

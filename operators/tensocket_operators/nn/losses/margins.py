@@ -13,6 +13,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, IndexOu
 from ...kinds.composite import composite
 from ...kinds.pointwise import Pointwise
 from ...reductions.value_checks import value_range
+from ...unrolled.checks import run_check
 from .losses import log_sigmoid, reduced, reduction_name
 
 soft_margin_terms: Final = Pointwise(
@@ -112,6 +113,14 @@ def multi_margin_loss(input: Any, target: Any, p: float = 1, margin: float = 1.0
     return reduced(loss.reshape(tuple(target.shape)), reduction, "multi_margin_loss")
 
 
+def _check_classes(target: Any, classes: int) -> None:
+    if target.numel():
+        least, most = value_range(target)
+        if least < -1 or most >= classes:
+            raise IndexOutOfRange("multilabel_margin_loss", f"targets for {classes} classes",
+                                  "targets are classes, or -1 at the end", "check the number of classes")
+
+
 @composite("multilabel_margin_loss(Tensor input, Tensor target, any reduction='mean') -> Tensor", method=False,
            namespace="nn.functional")
 def multilabel_margin_loss(input: Any, target: Any, reduction: Any = "mean") -> Any:
@@ -136,11 +145,8 @@ def multilabel_margin_loss(input: Any, target: Any, reduction: Any = "mean") -> 
         raise DtypeError("multilabel_margin_loss", f"target of dtype {target.dtype.name}", "classes are int64",
                          "convert them with .long()")
     target, classes = target.reshape(tuple(rows.shape)), rows.shape[1]
-    if target._device_state.holds_data and target.numel():
-        least, most = value_range(target)
-        if least < -1 or most >= classes:
-            raise IndexOutOfRange("multilabel_margin_loss", f"targets for {classes} classes",
-                                  "targets are classes, or -1 at the end", "check the number of classes")
+    if target._device_state.holds_data:
+        run_check(_check_classes, target, classes)
     listed = (target < 0).cumsum(1) == 0
     index = target.masked_fill(~listed, 0)
     right = (rows.new_zeros(tuple(rows.shape)).scatter_add(1, index, listed.to(rows.dtype))) > 0

@@ -7,7 +7,6 @@ from typing import Any
 
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call
-from tensocket_core.dispatch.modes import no_grad
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
@@ -144,13 +143,12 @@ def _fractional(dims: int, input: Any, kernel_size: Any, output_size: Any, outpu
         samples = rand((*batch, dims), dtype=input.dtype, device=input.device)
     # PyTorch takes the random numbers of two dimensions from the last one on, those of three from the first.
     order = (1, 0) if dims == 2 else (0, 1, 2)
-    with no_grad():
-        samples = _samples_of(operator, samples.to(input.dtype), lead, dims)
-        places = _fractional_places(samples, order, sizes, outputs, kernel)
-        flat = input.detach().reshape((*lead, math.prod(sizes)))
-        line = places.reshape((*lead, math.prod(places.shape[len(lead):])))
-        values = flat.gather(-1, line).reshape(tuple(places.shape))
-        chosen = places.gather(-1, values.argmax(-1, True)).squeeze(-1)
+    samples = _samples_of(operator, samples.detach().to(input.dtype), lead, dims)
+    places = _fractional_places(samples, order, sizes, outputs, kernel)
+    flat = input.detach().reshape((*lead, math.prod(sizes)))
+    line = places.reshape((*lead, math.prod(places.shape[len(lead):])))
+    values = flat.gather(-1, line).reshape(tuple(places.shape))
+    chosen = places.gather(-1, values.argmax(-1, True)).squeeze(-1)
     result = picked(input, chosen, dims)
     return (result, chosen) if return_indices else result
 
