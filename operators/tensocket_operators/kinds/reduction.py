@@ -22,6 +22,7 @@ from tensocket_core.launch.stream_use import note_use
 from tensocket_core.promotion import FLOAT8, number_dtype
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes, plans
+from tensocket_plugins.contract.backend import Executable
 from tensocket_plugins.contract.dtypes import DType, as_dtype
 from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, DtypeError, ShapeError, UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
@@ -129,7 +130,8 @@ class Reduction(LadderOperator):
 
     def rounds_alike(self, call: Signature, args: Sequence[Any] = ()) -> bool:
         """Whether the order of the fold does not matter, or only generated kernels compute it."""
-        exact = self.compute == "bool" or not self.empty or (call.compute is not None and call.compute.category < 2)
+        exact = call.zero_dim or self.compute == "bool" or not self.empty or (
+            call.compute is not None and call.compute.category < 2)
         return exact or super().rounds_alike(call, args) or self._takes_entry(call, args)
 
     def _takes_entry(self, call: Signature, args: Sequence[Any]) -> bool:
@@ -138,14 +140,14 @@ class Reduction(LadderOperator):
             return False
         dim, keepdim, given = (*args[1:], *(None, False, None)[len(args) - 1:])
         array = args[0]._array
-        if given is not None or type(keepdim) is not bool or not array.flags.c_contiguous or not (
-                0 < array.size <= _FEW_IN_ROWS):
+        if given is not None or type(keepdim) is not bool or not array.flags.c_contiguous or array.size > _FEW_IN_ROWS:
             return False
-        last = array.ndim - 1
-        axis = dim if type(dim) is int else host_paths.only_axis(dim, array.ndim)
+        if not array.size:
+            return self.compute == "sum"  # the identity
         if dim is None:
             return not keepdim
-        return axis in (-1, last) and 1 < array.shape[last] < array.size
+        axis = dim if type(dim) is int else host_paths.only_axis(dim, array.ndim)
+        return axis in (-1, array.ndim - 1)
 
     def entry(self, call: Signature) -> EntrySpec | None:
         """Return an entry for calls over all dimensions."""
@@ -236,7 +238,7 @@ class Reduction(LadderOperator):
         if source is not compute and not self._converts(state, source, input._array, compute):
             input = input.detach().to(compute)
         stored = self._stored_dtype(compute)
-        array = self._array(state, input, axes, keepdim, compute, stored, numbers)
+        array = self._array(state, input, axes, keepdim, compute, stored, numbers, dim is None)
         result = wrap(array, state.key | dtype_bit(stored))
         # As in PyTorch, any and all of uint8 return uint8.
         return result.to(source) if self.result == "bool" and source is dtypes.uint8 else result
@@ -283,7 +285,7 @@ class Reduction(LadderOperator):
         return dtype
 
     def _array(self, state: DeviceState, input: Any, axes: Shape, keepdim: bool, compute: DType, stored: DType,
-               numbers: tuple[float, ...]) -> Any:
+               numbers: tuple[float, ...], whole: bool) -> Any:
         array = input._array
         runtime = state.runtime
         if runtime.profile.host_resident and array.ndim and not (runtime.target is not None and wants_kernels()):
@@ -300,7 +302,7 @@ class Reduction(LadderOperator):
                 assert kernel is not None
                 tracked(kernel)([out], [array], (axes,), state.stream)
             else:
-                self._launch(state, array, axes, keepdim, compute, out, input.dtype, numbers)
+                self._launch(state, array, axes, keepdim, compute, out, input.dtype, numbers, whole)
         return out.reshape(shape)
 
     def accumulator(self, state: DeviceState, compute: DType) -> DType:
@@ -323,25 +325,36 @@ class Reduction(LadderOperator):
         return result.to(self._stored_dtype(compute))
 
     def _launch(self, state: DeviceState, array: Any, axes: Shape, keepdim: bool, compute: DType, out: Any,
-                source: DType, numbers: tuple[float, ...]) -> None:
-        strategy = self._entry_strategy(state, array, axes, compute)
-        place = state.key, compute, source, array.shape, array.strides, axes, bool(keepdim), strategy
+                source: DType, numbers: tuple[float, ...], whole: bool) -> None:
+        if source is compute and self._stands_for_entry(state, array, axes, compute, whole):
+            run, scalars = self._launch_of_entry(state, array, whole, compute)
+            return run((out.reshape(-1), array), scalars, state.stream)
+        place = state.key, compute, source, array.shape, array.strides, axes, bool(keepdim)
         plan = self._calls.get(place)
         if plan is None:
-            plan = self._calls[place] = self._plan(state, array, axes, keepdim, compute, source, strategy)
+            plan = self._calls[place] = self._plan(state, array, axes, keepdim, compute, source)
         buffers, stream = (kernel_handle(out, plan.results[0].dtype), kernel_handle(array, source)), state.stream
         note_use(buffers, stream)
         plan.kernel(buffers, [*plan.scalars, *numbers], stream)
 
-    def _entry_strategy(self, state: DeviceState, array: Any, axes: Shape, compute: DType) -> Strategy | None:
-        """Return the strategy of entries for launches that stand in for them in a recording; None for all others."""
-        if not wants_kernels() or may_round_freely() or array.size > _FEW_IN_ROWS or (
-                state.runtime.kernels.find(self.name, compute.name, direct=True) is None):
-            return None
-        return Strategy.GROUP if len(axes) == array.ndim else Strategy.SMALL
+    def _stands_for_entry(self, state: DeviceState, array: Any, axes: Shape, compute: DType, whole: bool) -> bool:
+        """Whether a recorded launch takes the place of an entry, so that it must have its bits."""
+        return (wants_kernels() and not may_round_freely() and 0 < array.size <= _FEW_IN_ROWS
+                and state.runtime.kernels.find(self.name, compute.name, direct=True) is not None
+                and self.result == "same" and entries.served(compute) and array.flags.c_contiguous
+                and (whole or axes == (array.ndim - 1,)))
+
+    def _launch_of_entry(self, state: DeviceState, array: Any, whole: bool, dtype: DType) -> tuple[Executable, Any]:
+        """Return the program of the entry over all dimensions, or over the last one, and its scalars."""
+        rest = (None, False, None)[:len(self.schema.names) - 1] if whole else ()
+        run = program(state, (self.name, "entry", dtype, whole), lambda: self._entry_plan(state, dtype, rest).program,
+                      Strategy.GROUP if whole else Strategy.SMALL)
+        columns = array.size if whole else array.shape[-1]
+        count = float(columns) if self.accumulator(state, dtype).kind == "float" else 1
+        return run, (columns, 1, count) if whole else (array.size // columns, columns, columns, 1, count)
 
     def _plan(self, state: DeviceState, array: Any, axes: Shape, keepdim: bool, compute: DType,
-              source: DType, strategy: Strategy | None = None) -> Plan:
+              source: DType) -> Plan:
         """Return the plan for arrays of ``source`` with this shape and these strides."""
         from tensocket_plugins.ir.build.math import ExprMath
         from tensocket_plugins.ir.build.nest import reduction_nest
@@ -365,7 +378,7 @@ class Reduction(LadderOperator):
         assert state.runtime.target is not None
         packed = compute.kind != "complex" and unit[0] and ranks == (1, 1) and inner_steps == outer and not (
             self.fold.relative or self.fold.positions)  # their programs distinguish the rows of one wide row
-        chosen = strategy or pick_strategy(math.prod(outer), length, state.runtime.target, packed=packed)
+        strategy = pick_strategy(math.prod(outer), length, state.runtime.target, packed=packed)
         # Only means divide by the count, and they compute in floats; a narrow integer could not hold the count.
         count = float(length) if accumulator.category >= 2 else accumulator.kind == "bool" or 1
         run = program(
@@ -373,7 +386,7 @@ class Reduction(LadderOperator):
             (self.name, source, compute, accumulator, stored, ranks, unit, index, packed),
             lambda: reduction_nest(self.name, self.fold, ExprMath, source, accumulator, [stored], ranks, unit, index,
                                    packed, self.numbers),
-            chosen,
+            strategy,
         )
         scalars = [*outer, *inner, *outer_steps, *inner_steps, count]
         shape, view = _result_shapes(array.shape, axes, keepdim)

@@ -9,17 +9,19 @@ continue a stream make its next longer draw.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from tensocket_core.device import DeviceState
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.kit.bounded import BoundedCache
 
+from .generator import Generator, generator_of
+
 #: Most elements of a small draw, blocks of a longer one, and small draws at other places before it is made: a kernel
-#: fills so many blocks in the time of about ten small launches (``benchmarks/overhead.py``).
-FEW: Final = 256
-_BLOCKS: Final = 1024
+#: fills so many blocks in the time of few small launches (``benchmarks/overhead.py``).
+FEW: Final = 128
+_BLOCKS: Final = 256
 _PATIENCE: Final = 16
 
 
@@ -42,34 +44,42 @@ class _Stretch:
 _STRETCHES: Final[BoundedCache[Any, _Stretch]] = BoundedCache(64)
 
 
-def numbers_ahead(state: DeviceState, formula: Any, dtype: DType, words: int, count: int, seed: int, offset: int,
-                  numbers: Sequence[float], draw: Callable[[Any], None]) -> Any:
-    """Return a view of a stretch: the numbers from a block on; None if they are neither drawn nor worth it.
+def small_draw(state: DeviceState, formula: Any, dtype: DType, words: int, shape: tuple[int, ...], count: int,
+               generator: Generator | None, numbers: Sequence[float] = ()) -> Any:
+    """Return a new small array of random numbers; None, before anything is drawn, if no program is known for them.
 
     Args:
         state: The device.
         formula: The formula.
         dtype: Dtype of the numbers.
         words: Words that each number takes.
-        count: Number of numbers, ``FEW`` at most.
-        seed: The stream's seed.
-        offset: The first block.
+        shape: Shape of the array.
+        count: Its elements, from 1 to ``FEW``.
+        generator: The source; None for that of the device.
         numbers: Further arguments of the formula.
-        draw: Fills an array from that block on.
     """
+    known = state.programs.get((formula, dtype))
+    if known is None or not state.holds_data:
+        return None
+    blocks = -(-count * words // 4)
+    seed, offset = (generator or generator_of(state)).take(blocks)
     exact = struct.pack(f"={len(numbers)}d", *numbers) if numbers and type(numbers[0]) is float else (*numbers,)
     key = state, formula, dtype, exact
     found = _STRETCHES.get(key)
     if found is None:
         found = _STRETCHES[key] = _Stretch()
-    seed_drawn, first, end, drawn = found.drawn
-    if seed != seed_drawn or offset < first or offset + -(-count * words // 4) > end:
+    drawn_seed, first, end, drawn = found.drawn
+    if seed != drawn_seed or offset < first or offset + blocks > end:
+        run, group = known
         found.missed += 1
-        if found.missed < _PATIENCE and not (seed == seed_drawn and first <= offset <= end):
-            return None
-        drawn = state.runtime.empty((_BLOCKS * 4 // words,), dtype, state.stream)
-        draw(drawn)
+        ahead = found.missed >= _PATIENCE or (seed == drawn_seed and first <= offset <= end)
+        size = _BLOCKS * 4 // words if ahead else count
+        drawn = state.runtime.empty((size,) if ahead else shape, dtype, state.stream)
+        run([drawn], [size, -(-size * words // group), seed & 0xFFFFFFFF, seed >> 32, offset, *numbers], state.stream)
+        if not ahead:
+            return drawn
         first, found.missed = offset, 0
         found.drawn = seed, offset, offset + _BLOCKS, drawn
     at = (offset - first) * 4 // words
-    return drawn[at: at + count]
+    made = drawn[at: at + count].copy()
+    return made if len(shape) == 1 else made.reshape(shape)

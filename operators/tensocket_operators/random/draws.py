@@ -23,7 +23,7 @@ from tensocket_plugins.ir.strategies import Strategy
 
 from ..kinds.pointwise import kind_letter
 from . import nest
-from .ahead import FEW, numbers_ahead
+from .ahead import FEW, small_draw
 from .distributions import (
     EXACT,
     INT_RANGE,
@@ -43,8 +43,13 @@ from .generator import Generator, generator_of
 def draw_array(name: str, formula: Formula, device_state: DeviceState, shape: tuple[int, ...], dtype: DType,
                words: int, generator: Generator | None, numbers: Sequence[float] = ()) -> Any:
     """Return a new array filled by ``fill_draw``."""
+    count = math.prod(shape)
+    if 0 < count <= FEW and not ACTIVE:
+        made = small_draw(device_state, formula, dtype, words, shape, count, generator, numbers)
+        if made is not None:
+            return made
     out = device_state.runtime.empty(shape, dtype, device_state.stream)
-    if out.size:
+    if count:
         fill_draw(name, formula, device_state, out, dtype, words, generator, numbers)
     return out
 
@@ -63,18 +68,8 @@ def fill_draw(name: str, formula: Formula, device_state: DeviceState, out: Any, 
     known = device_state.programs.get((formula, dtype))
     if known is not None:
         run, group = known
-
-        def draw(array: Any) -> None:
-            size = array.size
-            run([array], [size, -(-size * words // group), seed & 0xFFFFFFFF, seed >> 32, offset, *numbers],
-                device_state.stream)
-
-        few = None if ACTIVE or count > FEW else numbers_ahead(
-            device_state, formula, dtype, words, count, seed, offset, numbers, draw)
-        if few is None:
-            draw(out)
-        else:
-            out[...] = few.reshape(out.shape)
+        run([out], [count, -(-count * words // group), seed & 0xFFFFFFFF, seed >> 32, offset, *numbers],
+            device_state.stream)
     elif device_state.runtime.target is None:
         _draw_primitives(name, device_state, out, dtype, words, seed, offset)
     else:
@@ -97,7 +92,13 @@ def drawn_in_place(operator: str, formulas: tuple[Formula, Formula], input: Any,
         return False
     check_writable(operator, input)
     wide = dtype is dtypes.float64
-    fill_draw(operator, formulas[wide], device_state, array, dtype, 1 + wide, generator, [*map(float, numbers)])
+    given = [*map(float, numbers)]
+    made = small_draw(device_state, formulas[wide], dtype, 1 + wide, array.shape, array.size, generator, given) if (
+        array.size <= FEW) else None
+    if made is None:
+        fill_draw(operator, formulas[wide], device_state, array, dtype, 1 + wide, generator, given)
+    else:
+        array[...] = made
     bump(input)
     return True
 

@@ -153,7 +153,7 @@ def _small_bernoulli(input: Any, generator: Generator | None) -> Any:
         return None
     wide = dtype is dtypes.float64
     drawn = draw_array("rand", UNIFORM[wide], state, array.shape, dtype, 1 + wide, generator)
-    return wrap(np.less(drawn, array, out=np.empty(array.shape, array.dtype)), key & ~DIM0)
+    return wrap(np.asarray((drawn < array).astype(array.dtype)), key & ~DIM0)
 
 
 # ------------------------------------------------------------------------------------------------------- categories

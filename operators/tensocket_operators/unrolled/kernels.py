@@ -16,11 +16,13 @@ from tensocket_core.dispatch.modes import thread_state
 from tensocket_core.dispatch.trace import Tracer
 from tensocket_core.keys import DEVICE_MASK, DTYPE_MASK
 from tensocket_core.launch.path import LadderOperator, Planned, climb
+from tensocket_plugins.contract.errors import TensocketError
 from tensocket_plugins.contract.launch_recorder import (
     forbid_replay,
     may_round_freely,
     note_constant,
     outside_recording,
+    takes_other_branch,
     wants_kernels,
 )
 
@@ -66,7 +68,12 @@ class _Kernels(Tracer):
         if self._marks and function not in DECLARED:
             forbid_replay()
         with thread_state(tracer=self):
-            return function(*args)
+            try:
+                return function(*args)
+            except TensocketError:
+                if not takes_other_branch():
+                    raise
+                return None  # recordings run on contents of all kinds, also on wrong ones
 
     def factory(self, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Make a tensor: by a launch, or as a constant, which follows from arguments and shapes."""

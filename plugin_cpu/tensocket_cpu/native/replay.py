@@ -200,6 +200,8 @@ def _recorded(function: Function, operands: Sequence[Array | None], plan: Replay
         with np.errstate(all="ignore"):  # some contents are NaN or infinite
             made, recorder = record_launches(partial(function, *operands), wants_kernels=plan.wants_kernels,
                                              rounds_freely=plan.rounds_freely)
+            if not all(zero for _, _, zero in recorder.zeros):
+                return OTHER_BRANCH, False
             if plan.wants_kernels and not plan.rounds_freely and not _equal(made, function(*operands)):
                 return None, False
     except ReplayForbiddenError:

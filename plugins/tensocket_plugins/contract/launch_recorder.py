@@ -181,6 +181,12 @@ def expect_zero(array: Any) -> None:
         recorder.zeros.append((array, len(recorder.calls), not any(array.tobytes())))
 
 
+def takes_other_branch() -> bool:
+    """Whether this thread records, and an element that ``expect_zero`` told of is not zero: the recording is void."""
+    recorder = RECORDERS.get(get_ident()) if RECORDERS else None
+    return recorder is not None and not all(zero for _, _, zero in recorder.zeros)
+
+
 def forbid_replay() -> None:
     """End this thread's recording, if any: the caller is about to do more than launch kernels.
 
