@@ -11,7 +11,7 @@ from tensocket_core.keys import WRAPPER
 from tensocket_core.launch.fill import fill_array, filled, finish
 from tensocket_core.launch.numbers import plain_number
 from tensocket_core.strides import empty_preserved, empty_strided_array, format_strides
-from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.dtypes import DType, int64
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
 from .base import lift_to_level_of, mark_uninitialized, options, shape_of, uninitialized
@@ -170,4 +170,4 @@ def new_tensor(input: Any, data: Any, *, dtype: Any = None, device: Any = None, 
 
 def new_arange(input: Any, start: int, end: int, step: int) -> Any:
     """Return int64 positions on this tensor's device."""
-    return arange(start, end, step, device=input.device)
+    return arange(start, end, step, dtype=int64, device=input.device)

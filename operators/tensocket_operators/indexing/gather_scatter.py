@@ -144,6 +144,7 @@ gather_valid: Final[Custom] = Custom(
     "gather_valid(Tensor input, int axis, Tensor index) -> Tensor",
     "Elements of input at positions along an axis.",
     _gather,
+    moves=True,
     method=False,
     function=False,
     derivative=Derivative(

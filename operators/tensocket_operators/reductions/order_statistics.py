@@ -30,7 +30,7 @@ from ..kinds.composite import composite
 from ..scans.scans import found_derivative, gather_found
 from ..sorting.sorting import selection
 from ..unrolled.checks import declared, run_check
-from .value_checks import any_true
+from .value_checks import any_outside
 
 if TYPE_CHECKING:
     from ..sorting.selection_kernel_cpu import Rule
@@ -258,7 +258,7 @@ def _check_quantile(name: str, input: Any, q: Any, interpolation: str) -> None:
 
 @declared
 def _check_fractions(name: str, q: Any) -> None:
-    outside = q.numel() and any_true((q < 0) | (q > 1)) if hasattr(q, "_key") else not 0 <= q <= 1
+    outside = any_outside(q, 0, 1) if hasattr(q, "_key") else not 0 <= q <= 1
     if outside:
         raise ArgumentError(name, f"q={q.tolist() if hasattr(q, '_key') else q}", "q lies between 0 and 1",
                             "pass fractions, not percents")
@@ -268,12 +268,16 @@ def _between(rows: Any, ranks: Any, interpolation: str) -> Any:
     """Return the elements of sorted rows (last dimension) at fractional ranks."""
     if interpolation in ("lower", "higher", "nearest"):
         ranks = {"lower": ranks.floor, "higher": ranks.ceil, "nearest": ranks.round}[interpolation]()
-    below = ranks.detach().floor()
-    first = rows.gather(-1, below.to(dtypes.int64))
+    below, axis = ranks.detach().floor(), rows.ndim - 1
+
+    def elements(places: Any) -> Any:
+        return call(gather_valid, rows, axis, places.to(dtypes.int64).clamp(0, rows.shape[axis] - 1))
+
+    first = elements(below)
     if interpolation in ("lower", "higher", "nearest"):
         return first
     weight = rows.new_full((), 0.5) if interpolation == "midpoint" else ranks - below
-    return first.lerp(rows.gather(-1, ranks.detach().ceil().to(dtypes.int64)), weight)
+    return first.lerp(elements(ranks.detach().ceil()), weight)
 
 
 def _quantile(name: str, input: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, skip: bool) -> Any:
