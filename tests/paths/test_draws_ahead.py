@@ -1,4 +1,4 @@
-"""Small draws that are parts of longer ones: the numbers are those of the stream, wherever and however they are drawn."""
+"""Small draws that are parts of longer ones: the numbers are those of the stream, wherever they are drawn."""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ def contents(turn: int, shape: tuple[int, ...]) -> np.ndarray:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("shape", [(3, 5), (4, 9), (2, 40), (7, 1), (1, 33), (3, 3, 11)])
 @pytest.mark.parametrize("name", list(CASES))
-def test_sums_have_the_same_bits(name: str, shape: tuple[int, ...], dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_have_the_same_bits(name: str, shape: tuple[int, ...], dtype: Any,
+                                 monkeypatch: pytest.MonkeyPatch) -> None:
     run, reference = CASES[name]
 
     def outcome(turn: int) -> Any:

@@ -4,8 +4,8 @@ A rule is a function over public operators, which cost a table lookup, a tensor 
 that is all of its time. Guard: the pass records nothing, and the gradient is small (``launch.replay`` has the others).
 Work: the rule's launches. All other calls run the rule itself; so do rules whose results launches alone do not make.
 
-While a call is recorded, all operators of the rule launch kernels (``unrolled.kernels``), whose sums may round otherwise
-than NumPy's.
+While a call is recorded, all operators of the rule launch kernels (``unrolled.kernels``), whose sums may round
+otherwise than NumPy's.
 """
 
 from __future__ import annotations

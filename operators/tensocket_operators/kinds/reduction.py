@@ -328,7 +328,8 @@ class Reduction(LadderOperator):
                 source: DType, numbers: tuple[float, ...], whole: bool) -> None:
         if source is compute and self._stands_for_entry(state, array, axes, compute, whole):
             run, scalars = self._launch_of_entry(state, array, whole, compute)
-            return run((out.reshape(-1), array), scalars, state.stream)
+            run((out.reshape(-1), array), scalars, state.stream)
+            return
         place = state.key, compute, source, array.shape, array.strides, axes, bool(keepdim)
         plan = self._calls.get(place)
         if plan is None:

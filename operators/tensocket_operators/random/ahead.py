@@ -29,7 +29,7 @@ class _Stretch:
     """A stretch of a stream.
 
     Attributes:
-        drawn: Seed, first block, the block after the last one, and the numbers; replaced as a whole, as threads read it.
+        drawn: Seed, first block, the block after the last one, and the numbers; replaced as a whole: threads read it.
         missed: Number of draws at other places since then.
     """
 

@@ -30,7 +30,6 @@ from .distributions import EXACT, INT_RANGE, NORMAL, UNIFORM, Formula, bits64
 from .draws import draw_array, floats, through_transforms, whole_numbers
 from .generator import Generator
 
-
 _FLOAT32: Final = dtype_bit(dtypes.float32)
 
 

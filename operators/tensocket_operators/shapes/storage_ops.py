@@ -91,6 +91,8 @@ def resize_unrecorded(input: Any, shape: tuple[int, ...], memory_format: Any = N
 @composite("resize_as_(Tensor! input, Tensor the_template, *, any memory_format=None) -> Tensor", lazy=True)
 def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> Any:
     """Apply ``resize_`` with another tensor's shape; ``preserve_format`` also takes its memory format."""
+    if memory_format is None and input._array.shape == the_template._array.shape and not input._key & AUTOGRAD:
+        return input
     if memory_format is preserve_format:
         memory_format = suggested_format(tuple(the_template.shape), the_template.stride())
     return input.resize_(tuple(the_template.shape), memory_format=memory_format)

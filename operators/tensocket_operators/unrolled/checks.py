@@ -1,7 +1,7 @@
 """Checks of values that composites make before they compute.
 
-A composite that reads elements itself cannot be unrolled. Through ``run_check``, it can: every unrolled call repeats the
-check, and an error sends the call to the composite, which raises it.
+A composite that reads elements itself cannot be unrolled. Through ``run_check``, it can: every unrolled call repeats
+the check, and an error sends the call to the composite, which raises it.
 """
 
 from __future__ import annotations

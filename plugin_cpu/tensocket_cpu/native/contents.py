@@ -21,7 +21,7 @@ def operands_like(arrays: Sequence[Array | None], kind: int, ranges: Sequence[Ra
 
     Args:
         arrays: Arrays, or None.
-        kind: 0: floats from 0.5 to 1, integers 0 and 1. 1: numbers of both signs and of many magnitudes, zeros of both signs,
+        kind: 0: floats from 0.5 to 1, integers 0 and 1. 1: numbers and zeros of both signs and of many magnitudes,
             integers of the whole range. 2: the largest and smallest numbers and infinities as well. 3: NaN instead.
         ranges: The integers that operands accept, apart from 0 and 1.
     """

@@ -167,8 +167,13 @@ class Recording:
                 return self._place(address)
         raise RecordingRefused("an empty array")
 
+    def _nothing(self) -> Place:
+        """Return a place for an array without elements: some bytes that no kernel reads."""
+        self.constants.append(np.zeros(LINE, np.uint8))
+        return Place("constant", len(self.constants) - 1, 0)
+
     def _launch(self, call: Call, written: set[tuple[str, int]]) -> Launch:
-        places = [self._place(address_of(x)) for x in call.arrays]
+        places = [self._place(address_of(x)) if x.size else self._nothing() for x in call.arrays]
         for place, writes in zip(places, call.written, strict=True):
             if writes and place.kind in ("operand", "constant"):
                 raise RecordingRefused(f"a kernel that writes to {place.kind} {place.number}")

@@ -208,7 +208,8 @@ def _check_probabilities(name: str, values: Any) -> None:
     values = values.detach()
     if any_outside(values, 0, 1):
         low, high = value_range(values)
-        raise ArgumentError("binary_cross_entropy", f"{name} from {low} to {high}", "inputs and targets are probabilities",
+        raise ArgumentError("binary_cross_entropy", f"{name} from {low} to {high}",
+                            "inputs and targets are probabilities",
                             "apply sigmoid first, or use binary_cross_entropy_with_logits")
 
 

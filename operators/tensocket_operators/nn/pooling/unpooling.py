@@ -120,8 +120,9 @@ def _samples_of(operator: str, samples: Any, lead: tuple[int, ...], dims: int) -
     return samples.narrow(0, 0, images).reshape((*lead, dims))
 
 
-@composite("fractional_places(Tensor input, Tensor samples, int[] sizes, int[] outputs, int[] kernel, bool inside) -> Tensor",
-           method=False, function=False)
+@composite(
+    "fractional_places(Tensor input, Tensor samples, int[] sizes, int[] outputs, int[] kernel, bool inside) -> Tensor",
+    method=False, function=False)
 def fractional_places(input: Any, samples: Any, sizes: Any, outputs: Any, kernel: Any, inside: bool) -> Any:
     """Return the positions of the largest elements of randomly placed windows; ``inside``: all lie in the image."""
     dims, lead = len(sizes), tuple(samples.shape[:-1])
@@ -130,7 +131,8 @@ def fractional_places(input: Any, samples: Any, sizes: Any, outputs: Any, kernel
     places = _fractional_places(samples, order, sizes, outputs, kernel)
     flat = input.reshape((*lead, math.prod(sizes)))
     line = places.reshape((*lead, math.prod(places.shape[len(lead):])))
-    values = call(gather_valid, flat, len(lead), line.clamp(0, math.prod(sizes) - 1)) if inside else flat.gather(-1, line)
+    line = line.clamp(0, math.prod(sizes) - 1) if inside else line
+    values = call(gather_valid, flat, len(lead), line) if inside else flat.gather(-1, line)
     best = values.reshape(tuple(places.shape)).argmax(-1, True)
     return call(gather_valid, places, places.ndim - 1, best).squeeze(-1)
 
