@@ -349,8 +349,7 @@ def fill(input: Any, value: Any) -> Any:
         ShapeError: The value is a tensor with dimensions.
     """
     if not hasattr(value, "_key"):
-        is_one = type(value) is bool and input.dtype.is_floating_point  # a float is written in fewer steps
-        return input.clone().fill_(float(value) if is_one else value)
+        return input.clone().fill_(value)
     if value.ndim:
         raise ShapeError("fill", f"a value of shape {list(value.shape)}",
                          "the value is a number or a 0-dimensional tensor", "use copy_ to write a tensor")

@@ -19,9 +19,9 @@ from tensocket_plugins.kit.bounded import BoundedCache
 from .generator import Generator, generator_of
 
 #: Most elements of a small draw, blocks of a longer one, and small draws at other places before it is made: a kernel
-#: fills so many blocks in the time of few small launches (``benchmarks/overhead.py``).
-FEW: Final = 128
-_BLOCKS: Final = 256
+#: fills so many blocks in the time of two small launches, on one thread (``benchmarks/overhead.py``).
+FEW: Final = 64
+_BLOCKS: Final = 64
 _PATIENCE: Final = 16
 
 

@@ -6,16 +6,12 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-import numpy as np
-
 from tensocket_core import functions
-from tensocket_core.device import BY_KEY
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.modes import ACTIVE, as_leaf, is_grad_enabled
 from tensocket_core.geometry import broadcast_shapes
-from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, WRAPPER
-from tensocket_core.tensor import wrap
+from tensocket_core.keys import AUTOGRAD, WRAPPER
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, DtypeError, ShapeError
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
@@ -26,11 +22,11 @@ from ..creation import empty_like, options, shape_of
 from ..creation.record import dispatch_factory, is_intercepted
 from ..kinds.view import Custom
 from ..reductions.value_checks import any_true, value_range
-from .ahead import FEW
-from .distributions import NORMAL, NORMAL_SCALED, UNIFORM
-from .draws import draw_array, drawn_tensor, floats
+from .distributions import NORMAL, NORMAL_SCALED
+from .draws import drawn_tensor, floats
 from .generator import Generator
 from .inplace import check_floats, checked_probability, uniforms
+from .small_samples import small_bernoulli, small_normal
 
 #: Connects a result to its parameters, with zero gradients, as PyTorch does for samples.
 _drawn_from: Final = Custom(
@@ -81,6 +77,10 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Gene
         ArgumentTypeError: Both are numbers and the size is missing, or a size is given with a tensor.
         DtypeError: Standard deviations are complex.
     """
+    if not (ACTIVE or VALUE_OBSERVERS or rest or dtype or device or requires_grad) and size is None:
+        small = small_normal(mean, std, generator)
+        if small is not None:
+            return small
     if rest or _watched("normal", mean, std):
         return dispatch_factory(normal, mean, std, *(() if size is None else (size,)), rest=rest, generator=generator,
                                 dtype=dtype,
@@ -129,7 +129,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, 
         UndefinedDtype: The probabilities are not floats.
     """
     if p is None and out is None and not (ACTIVE or VALUE_OBSERVERS):
-        small = _small_bernoulli(input, generator)
+        small = small_bernoulli(input, generator)
         if small is not None:
             return small
     if _watched("bernoulli", input):
@@ -140,20 +140,6 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, 
         return write_out("bernoulli", out, drawn)  # of any dtype
     result = _connected(drawn.to(input.dtype), input)
     return result if out is None else write_out("bernoulli", out, result)
-
-
-def _small_bernoulli(input: Any, generator: Generator | None) -> Any:
-    """Return ``bernoulli`` of a small dense array in the host's memory; None for other calls, and for wrong ones."""
-    key, array = getattr(input, "_key", 0), getattr(input, "_array", None)
-    dtype, state = DTYPE_OF.get(key & DTYPE_MASK), BY_KEY.get(key & ~(DTYPE_MASK | DIM0))
-    if state is None or type(array) is not np.ndarray or not 0 < array.size <= FEW or not array.flags.c_contiguous or (
-            dtype is not dtypes.float32 and dtype is not dtypes.float64):
-        return None
-    if not (np.minimum.reduce(array, None) >= 0 and np.maximum.reduce(array, None) <= 1):
-        return None
-    wide = dtype is dtypes.float64
-    drawn = draw_array("rand", UNIFORM[wide], state, array.shape, dtype, 1 + wide, generator)
-    return wrap(np.asarray((drawn < array).astype(array.dtype)), key & ~DIM0)
 
 
 # ------------------------------------------------------------------------------------------------------- categories
