@@ -9,7 +9,7 @@ calls and raises all errors.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from operator import is_
 from typing import Any, Final, TypeVar
 
@@ -65,7 +65,7 @@ class _Call:
                 array.size > SMALL):
             return
         own = array.copy("K")
-        copy = own.copy if own.flags.c_contiguous else lambda: own.copy("K")
+        copy: Callable[[], Any] = own.copy if own.flags.c_contiguous else partial(own.copy, "K")
         if copy().strides == array.strides:
             self.copy, self.key = copy, made._key
 

@@ -130,15 +130,15 @@ class Reduction(LadderOperator):
 
     def rounds_alike(self, call: Signature, args: Sequence[Any] = ()) -> bool:
         """Whether the order of the fold does not matter, or only generated kernels compute it."""
-        exact = call.zero_dim or self.compute == "bool" or not self.empty or (
-            call.compute is not None and call.compute.category < 2)
+        whole = call.compute is not None and call.compute.category < 2
+        exact = whole or call.zero_dim or self.compute == "bool" or not self.empty
         return exact or super().rounds_alike(call, args) or self._takes_entry(call, args)
 
     def _takes_entry(self, call: Signature, args: Sequence[Any]) -> bool:
         """Whether entries serve a call, whose program folds elements in the order of the launched one (``_launch``)."""
         if not args or call.compute is None or call.zero_dim or call.kernel is None or not self._has_entry(call):
             return False
-        dim, keepdim, given = (*args[1:], *(None, False, None)[len(args) - 1:])
+        dim, keepdim, given = (tuple(args[1:]) + (None, False, None)[len(args) - 1:])
         array = args[0]._array
         if given is not None or type(keepdim) is not bool or not array.flags.c_contiguous or array.size > _FEW_IN_ROWS:
             return False
@@ -146,8 +146,9 @@ class Reduction(LadderOperator):
             return self.compute == "sum"  # the identity
         if dim is None:
             return not keepdim
-        axis = dim if type(dim) is int else host_paths.only_axis(dim, array.ndim)
-        return axis in (-1, array.ndim - 1)
+        axis, most = dim if type(dim) is int else host_paths.only_axis(dim, array.ndim), call.kernel.limit
+        plain = (axis is dim and not keepdim) or most is None or array.size <= most  # as in ``host_paths``
+        return plain and axis in (-1, array.ndim - 1)
 
     def entry(self, call: Signature) -> EntrySpec | None:
         """Return an entry for calls over all dimensions."""
