@@ -196,7 +196,7 @@ class LadderOperator(Operator):
         """Whether calls with this signature only launch kernels, so that they can be replayed."""
         return self.replayable
 
-    def rounds_alike(self, call: Signature) -> bool:
+    def rounds_alike(self, call: Signature, args: Sequence[Any] = ()) -> bool:
         """Whether plan and reference make the bits of the faster paths; true if there are none."""
         resident = call.state.runtime.profile.host_resident
         return not resident or all(path(call, _declined) in (None, _declined)

@@ -48,7 +48,7 @@ _LEARNING: Final[set[int]] = by_thread(set())
 
 
 def replayed(state: DeviceState, tensor_positions: Sequence[int], count: int, run: Closure, *,
-             wants_kernels: bool = False) -> Closure:
+             wants_kernels: bool = False, rounds_freely: bool = False) -> Closure:
     """Return a closure that replays the launches of ``run``, a closure for a key of one device without layers.
 
     Args:
@@ -56,11 +56,11 @@ def replayed(state: DeviceState, tensor_positions: Sequence[int], count: int, ru
         tensor_positions: Positions of the arguments that are tensors or None; the first one is a tensor.
         count: Number of arguments, all positional.
         run: Serves every call that no recording serves.
-        wants_kernels: See ``ReplayPlan``.
+        wants_kernels, rounds_freely: See ``ReplayPlan``.
     """
     if not ENABLED or state.runtime.target is None:
         return run
-    lead, patience = tensor_positions[0], PATIENCE if wants_kernels else CALLS
+    lead, patience = tensor_positions[0], PATIENCE if wants_kernels and not rounds_freely else CALLS
     others = [k for k in range(count) if k not in tensor_positions]
     pick: Callable[[Any], Any] = itemgetter(*others) if others else _decline
     # Recordings by the first operand's shape and the non-tensor arguments; emptied when it is full.
@@ -94,7 +94,7 @@ def replayed(state: DeviceState, tensor_positions: Sequence[int], count: int, ru
         if late < 0 or late > CALLS * _TRIES:
             return run(*args)
         if late % CALLS == 0:
-            _record(state, found, tensor_positions, run, args, wants_kernels)
+            _record(state, found, tensor_positions, run, args, wants_kernels, rounds_freely)
         return _learn(run, args)
 
     return replay
@@ -185,15 +185,16 @@ def _decline(*args: Any) -> None:
 
 
 def _record(state: DeviceState, found: _Recordings, positions: Sequence[int], run: Closure,
-            args: tuple[Any, ...], wants_kernels: bool) -> None:
+            args: tuple[Any, ...], *kernels: bool) -> None:
     """Record a call for its layouts, if the device can."""
-    made = compiled_launches(state, run, args, positions, found.newest, same=found.same, wants_kernels=wants_kernels)
+    made = compiled_launches(state, run, args, positions, found.newest, *kernels, same=found.same)
     if made is not None:
         found.newest = made
 
 
 def compiled_launches(state: DeviceState, run: Closure, args: Sequence[Any], positions: Sequence[int],
-                      next_path: Closure, *, same: dict[int, Any], wants_kernels: bool = False) -> Closure | None:
+                      next_path: Closure, wants_kernels: bool = False, rounds_freely: bool = False, *,
+                      same: dict[int, Any]) -> Closure | None:
     """Record the launches of a call, and return a function that repeats them; None if the device cannot.
 
     Args:
@@ -202,8 +203,8 @@ def compiled_launches(state: DeviceState, run: Closure, args: Sequence[Any], pos
         args: Its arguments.
         positions: Positions of those that are tensors or None.
         next_path: Serves all calls with tensors of other layouts, and with other objects.
+        wants_kernels, rounds_freely: See ``ReplayPlan``.
         same: The other arguments, by position.
-        wants_kernels: See ``ReplayPlan``.
     """
     operands = {k: args[k] for k in positions}
     keys = [0 if x is None else x._key & ~(AUTOGRAD | DIM0) for x in operands.values()]
@@ -226,7 +227,7 @@ def compiled_launches(state: DeviceState, run: Closure, args: Sequence[Any], pos
         return current
 
     arrays = {k: None if x is None else x._array for k, x in operands.items()}
-    plan = plans.ReplayPlan(function, arrays, same, stream, wants_kernels)
+    plan = plans.ReplayPlan(function, arrays, same, stream, wants_kernels, rounds_freely)
     try:
         return state.runtime.compile_plan(plan, next_path)
     except Exception:  # a recording runs on other contents, which may be invalid; ``run`` raises the call's own errors

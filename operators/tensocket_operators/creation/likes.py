@@ -11,13 +11,14 @@ from tensocket_core.keys import WRAPPER
 from tensocket_core.launch.fill import fill_array, filled, finish
 from tensocket_core.launch.numbers import plain_number
 from tensocket_core.strides import empty_preserved, empty_strided_array, format_strides
-from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.dtypes import DType, int64
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
 from .base import lift_to_level_of, mark_uninitialized, options, shape_of, uninitialized
 from .data import tensor
 from .ranges import arange
 from .record import dispatch_factory, is_intercepted
+from .remembered import remembered_like
 from .small import small_filled, small_like
 
 
@@ -88,6 +89,7 @@ def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gra
     return _filled_like("ones_like", input, 1, dtype, device, requires_grad, memory_format)
 
 
+@remembered_like
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
               memory_format: Any = None, **rest: Any) -> Any:
     """Return a tensor of one value, with another tensor's shape, strides, dtype and device."""
@@ -127,6 +129,7 @@ def new_ones(input: Any, *size: Any, dtype: Any = None, device: Any = None, requ
     return lift_to_level_of(input, filled("new_ones", shape_of("new_ones", size), 1, chosen, state, requires_grad))
 
 
+@remembered_like
 def new_empty(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
               **rest: Any) -> Any:
     """Return an uninitialised tensor of this tensor's dtype and device."""
@@ -138,6 +141,7 @@ def new_empty(input: Any, *size: Any, dtype: Any = None, device: Any = None, req
     return lift_to_level_of(input, finish(array, chosen, state, requires_grad))
 
 
+@remembered_like
 def new_full(input: Any, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **rest: Any) -> Any:
     """Return a tensor of one value, with this tensor's dtype and device."""
@@ -166,4 +170,4 @@ def new_tensor(input: Any, data: Any, *, dtype: Any = None, device: Any = None, 
 
 def new_arange(input: Any, start: int, end: int, step: int) -> Any:
     """Return int64 positions on this tensor's device."""
-    return arange(start, end, step, device=input.device)
+    return arange(start, end, step, dtype=int64, device=input.device)

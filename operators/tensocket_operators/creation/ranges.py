@@ -25,12 +25,14 @@ from tensocket_plugins.kit.host_memory import pooled
 
 from .base import options
 from .record import dispatch_factory, is_intercepted
+from .remembered import remembered
 from .small import small_range
 
 #: Number of elements from which the host first allocates memory, so that it fails before it computes any.
 _MANY: Final = 1 << 32
 
 
+@remembered
 def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,
            requires_grad: bool = False, **rest: Any) -> Any:
     """Return start, start + step, ... up to but without end; int64 for integers. A single number is the end.
@@ -118,13 +120,16 @@ def _fill_range(state: DeviceState, out: Any, first: Any, step: Any, dtype: DTyp
         )
 
 
+@remembered
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **rest: Any) -> Any:
     """Return ``steps`` evenly spaced values from start to end, both included."""
     if rest or (ACTIVE and is_intercepted()):
         return dispatch_factory(linspace, start, end, steps, rest=rest, dtype=dtype, device=device,
                                 requires_grad=requires_grad)
-    start, end = (x.item() if hasattr(x, "_key") else x for x in (start, end))
+    if hasattr(start, "_key") or hasattr(end, "_key"):
+        start, end = (x.item() if hasattr(x, "_key") else x for x in (start, end))
+        return linspace(start, end, steps, dtype=dtype, device=device, requires_grad=requires_grad)
     either = isinstance(start, complex) or isinstance(end, complex)
     chosen, state = options("linspace", dtype, device, number_dtype(3) if either else None)
     if either and not chosen.is_complex:
@@ -178,6 +183,7 @@ def _whole_steps(start: int, end: int, steps: int) -> Any:
         np.full(steps, start))
 
 
+@remembered
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **rest: Any) -> Any:
     """Return ``base`` to the power of ``steps`` evenly spaced exponents from start to end, both included.
@@ -195,7 +201,9 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any
         if getattr(bound, "ndim", 0):
             raise ShapeError("logspace", f"a bound of shape {list(bound.shape)}", "bounds are numbers",
                              "pass 0-dimensional tensors")
-    start, end = (x.item() if hasattr(x, "_key") else x for x in (start, end))
+    if hasattr(start, "_key") or hasattr(end, "_key"):
+        start, end = (x.item() if hasattr(x, "_key") else x for x in (start, end))
+        return logspace(start, end, steps, base, dtype=dtype, device=device, requires_grad=requires_grad)
     either = isinstance(start, complex) or isinstance(end, complex)
     chosen, state = options("logspace", dtype, device, number_dtype(3) if either else None)
     if either and not chosen.is_complex:

@@ -16,6 +16,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 from .base import mark_uninitialized, options, shape_of, uninitialized
 from .record import dispatch_factory, is_intercepted
+from .remembered import remembered
 from .small import small_filled, small_full
 
 #: Category of the dtype of a Python number, by type.
@@ -88,6 +89,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     return filled("full", shape_of("full", (size,)), value, chosen, state, requires_grad)
 
 
+@remembered
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
         **rest: Any) -> Any:
     """Return a matrix with ones on the diagonal and zeros elsewhere: [n, m] (m defaults to n)."""

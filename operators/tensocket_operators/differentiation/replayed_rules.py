@@ -4,8 +4,8 @@ A rule is a function over public operators, which cost a table lookup, a tensor 
 that is all of its time. Guard: the pass records nothing, and the gradient is small (``launch.replay`` has the others).
 Work: the rule's launches. All other calls run the rule itself; so do rules whose results launches alone do not make.
 
-While a call is recorded, all operators of the rule take their reference path, which launches kernels: recordings know
-nothing of entries and NumPy.
+While a call is recorded, all operators of the rule launch kernels (``unrolled.kernels``), whose sums may round
+otherwise than NumPy's.
 """
 
 from __future__ import annotations
@@ -15,30 +15,15 @@ from typing import Any, Final
 
 from tensocket_core.device import BY_KEY
 from tensocket_core.dispatch.derivative import QUICK_RULES, RESULT, RESULTS, WANTED, Derivative
-from tensocket_core.dispatch.layers import highest
-from tensocket_core.dispatch.modes import thread_state
-from tensocket_core.dispatch.trace import Tracer
-from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, LAZY
+from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, LAZY
 from tensocket_core.launch.replay import ELEMENTS, replayed
-from tensocket_plugins.contract.launch_recorder import is_recording, prefer_kernels
+from tensocket_plugins.contract.launch_recorder import is_recording
 from tensocket_plugins.kit.bounded import BoundedCache
+
+from ..unrolled.kernels import launching_kernels
 
 Rule = Callable[..., Any]
 
-
-class _References(Tracer):
-    """Runs the reference path of every operator."""
-
-    def operator(self, operator: Any, key: int, kernel: Any, args: tuple[Any, ...]) -> Any:
-        """Run a call by the last of its paths; composites call operators that come here."""
-        if highest(key) is None and key & DTYPE_MASK:
-            state = BY_KEY.get(key & DEVICE_MASK)
-            if state is not None:
-                kernel = operator.rungs(key, state)[-1][1]
-        return operator.invoke(kernel, args)
-
-
-_REFERENCES: Final = _References(None, None)
 #: Calls of a rule with tensors of the same keys before launches are recorded: kernels may have to be compiled then,
 #: which takes as long as some thousand calls, and most programs call few rules often.
 PATIENCE = 50
@@ -133,15 +118,14 @@ class _ReplayedRule:
         def compute_or_record(*args: Any) -> Any:
             if not is_recording():
                 return compute(*args)
-            prefer_kernels()
-            with thread_state(tracer=_REFERENCES):
+            with launching_kernels(marks=False):
                 return compute(*args)
 
         state = BY_KEY.get(key & DEVICE_MASK)
         if state is None or key & (LAZY | AUTOGRAD):
             return compute
         tensors = [*range(count), *[count + k for k in self._tensors if not numbers >> k & 1]]
-        return replayed(state, tensors, count + saved, compute_or_record)
+        return replayed(state, tensors, count + saved, compute_or_record, wants_kernels=True, rounds_freely=True)
 
 
 QUICK_RULES.append(replayed_rules)

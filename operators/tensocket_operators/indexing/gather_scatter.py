@@ -31,6 +31,7 @@ from ..kinds.composite import composite
 from ..kinds.pointwise import Pointwise
 from ..kinds.view import Custom
 from ..reductions.value_checks import checked_range
+from ..unrolled.checks import declared, run_check
 from . import kernel
 from . import small_moves as direct_moves
 from .gradients import at_least_1d, corner_gradient, padded, without_places
@@ -56,19 +57,30 @@ def checked_index(operator: str, index: Any, size: int, *, negative: bool = Fals
     index = index.detach().to(dtypes.int64)
     if index.numel() == 0 or not index._device_state.holds_data:
         return index
-    low, high = checked_range(index)
-    if low < (-size if negative else 0) or high >= size:
-        raise IndexOutOfRange(
-            operator,
-            f"index {low if high < size else high} of a dimension of size {size}",
-            f"an index lies between {-size if negative else 0} and {size - 1}",
-            "check the index tensor",
-        )
-    if negative and (low < 0 or is_recording()):  # replays accept both signs
+    if not negative:
+        run_check(_check_index, operator, index, size)
+        return index
+    low = _checked_least(operator, index, -size, size)
+    if low < 0 or is_recording():  # replays accept both signs
         note_range(index._array, -size, size)
         return call(wrapped_index, index, size)
     note_range(index._array, 0, size)
     return index
+
+
+@declared
+def _check_index(operator: str, index: Any, size: int) -> None:
+    _checked_least(operator, index, 0, size)
+    note_range(index._array, 0, size)
+
+
+def _checked_least(operator: str, index: Any, first: int, size: int) -> int:
+    """Return the smallest index, after a check that all of them lie between ``first`` and a size."""
+    low, high = checked_range(index)
+    if low < first or high >= size:
+        raise IndexOutOfRange(operator, f"index {low if high < size else high} of a dimension of size {size}",
+                              f"an index lies between {first} and {size - 1}", "check the index tensor")
+    return int(low)
 
 
 def check_long(operator: str, index: Any) -> None:
@@ -132,6 +144,7 @@ gather_valid: Final[Custom] = Custom(
     "gather_valid(Tensor input, int axis, Tensor index) -> Tensor",
     "Elements of input at positions along an axis.",
     _gather,
+    moves=True,
     method=False,
     function=False,
     derivative=Derivative(

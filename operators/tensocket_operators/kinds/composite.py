@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import is_
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from tensocket_core.device import BY_KEY, DeviceState
 from tensocket_core.dispatch.conjugation import resolving
@@ -88,14 +88,14 @@ class Composite(LadderOperator):
     paths = COMPOSITE_LADDER
 
     def __init__(self, schema: str, body: Callable[..., Any], *, host_path: HostPath | None = None,
-                 replayable: bool = False, by_layout: bool = True,
+                 replayable: bool = False, by_layout: bool | Literal["owners"] = True,
                  lazy: bool = False, **record: Any) -> None:
         super().__init__(schema, body.__doc__ or "", **record)
         self.body: Callable[..., Any] = body
         self.host_path = host_path
         self.replayable = replayable
         if self.makes_views and by_layout:
-            self.paths = (NotedViews(), *self.paths)
+            self.paths = (NotedViews(by_layout == "owners"), *self.paths)
         self.lazy = lazy or self.makes_views
         code = body.__code__
         self.positional = code.co_argcount
@@ -194,12 +194,12 @@ def _cut(value: Any) -> Any:
 
 def composite(schema: str, *, method: bool | str = True, function: bool = True, namespace: str = "torch",
               aliases: tuple[str, ...] = (), dunder: tuple[str, ...] = (), host_path: HostPath | None = None,
-              derivative: Derivative | None = None, replayable: bool = False, by_layout: bool = True,
-              lazy: bool = False) -> Callable[[F], F]:
+              derivative: Derivative | None = None, replayable: bool = False,
+              by_layout: bool | Literal["owners"] = True, lazy: bool = False) -> Callable[[F], F]:
     """Register a function as an operator; its docstring is the operator's documentation.
 
     With ``by_layout``, views that the function returns follow from the layout of its first argument and from the other
-    arguments: not from random numbers, or positions in memory.
+    arguments: not from random numbers, or positions in memory. ``"owners"``: they do if the tensor owns its memory.
 
     Raises:
         ValueError: The name is taken, or the schema's parameters are not the function's.

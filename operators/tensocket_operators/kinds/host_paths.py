@@ -189,6 +189,13 @@ def _function_of(entry: ArrayEntry | None) -> list[Closure]:
     return current
 
 
+def only_axis(dim: Any, rank: int) -> int | None:
+    """Return the one dimension in a list or tuple, if there is one and it exists."""
+    if type(dim) not in (tuple, list) or len(dim) != 1 or type(dim[0]) is not int or not -rank <= dim[0] < rank:
+        return None
+    return dim[0]
+
+
 def reduction(kernel: Kernel, everything: Kernel | None, last: ArrayEntry | None, key: int, positional: bool,
               next_path: Closure) -> Closure:
     """Return a closure over ``kernel(x, axes, keepdim)``, for all dimensions or one.
@@ -214,9 +221,12 @@ def reduction(kernel: Kernel, everything: Kernel | None, last: ArrayEntry | None
             elif dim is None:
                 r = total(x) if total is not None and not keepdim else run(x, _ALL[rank], keepdim)
             elif type(dim) is not int or not -rank <= dim < rank:
-                return next_path(a, dim, keepdim)
-            elif along and not keepdim and (dim == -1 or dim + 1 == rank):
+                axis = only_axis(dim, rank)
+                return next_path(a, dim, keepdim) if axis is None else host_reduction(a, axis, keepdim)
+            elif along and (dim == -1 or dim + 1 == rank):
                 r = along[0](x)
+                if keepdim:
+                    r = r.reshape((*r.shape, 1))
             else:
                 r = run(x, (dim % rank,), keepdim)
         except REFUSED:

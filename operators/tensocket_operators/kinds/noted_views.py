@@ -40,13 +40,22 @@ _MARK: Final = "_fixed_view"
 
 
 class NotedViews:
-    """The path of composites that return views: the geometry that an earlier call made."""
+    """The path of composites that return views: the geometry that an earlier call made.
+
+    Args:
+        owners: Whether it serves only tensors whose handle owns all of its memory: its layout then tells where the
+            memory begins and ends, too.
+    """
 
     name = "views"
 
+    def __init__(self, owners: bool = False) -> None:
+        self._owners = owners
+
     def build(self, operator: LadderOperator, call: Signature, next_path: Closure) -> Closure | None:
         """Return a closure that notes views and makes them again."""
-        return noted_views(operator, call.key, call.state, next_path)
+        made = noted_views(operator, call.key, call.state, next_path)
+        return made if made is next_path or not self._owners else _of_owners(made, next_path)
 
 
 def noted_views(operator: Operator, key: int, state: DeviceState, next_path: Closure) -> Closure:
@@ -68,6 +77,15 @@ def noted_views(operator: Operator, key: int, state: DeviceState, next_path: Clo
         return made
 
     return counted(operator, key, next_path, specialise, _CALLS)
+
+
+def _of_owners(noted: Closure, next_path: Closure) -> Closure:
+    """Return a closure that runs ``noted`` for tensors that own their memory, and ``next_path`` for all others."""
+    def run(input: Any, *args: Any, **named: Any) -> Any:
+        run_next = noted if input._array.base is None else next_path
+        return run_next(input, *args, **named)
+
+    return run
 
 
 def _views_of(next_path: Closure, tensors: frozenset[int], /, *args: Any, **named: Any) -> Any:

@@ -182,7 +182,7 @@ class Pointwise(LadderOperator):
         numbers = call.key & SCALAR_MASK
         return bool(numbers & _LEFT or (numbers and self.condition)) or (not numbers and self._launches(call.state))
 
-    def rounds_alike(self, call: Signature) -> bool:
+    def rounds_alike(self, call: Signature, args: Sequence[Any] = ()) -> bool:
         """Return True: NumPy serves only formulas that it rounds as kernels do (``exactness``)."""
         return True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -22,13 +22,14 @@ from tensocket_core.launch.stream_use import note_use
 from tensocket_core.promotion import FLOAT8, number_dtype
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes, plans
+from tensocket_plugins.contract.backend import Executable
 from tensocket_plugins.contract.dtypes import DType, as_dtype
 from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, DtypeError, ShapeError, UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
-from tensocket_plugins.contract.launch_recorder import wants_kernels
+from tensocket_plugins.contract.launch_recorder import may_round_freely, wants_kernels
 from tensocket_plugins.ir.build.fold import Fold
 from tensocket_plugins.ir.element_types import COMPONENT, arithmetic_dtype
-from tensocket_plugins.ir.strategies import pick_strategy
+from tensocket_plugins.ir.strategies import Strategy, pick_strategy
 from tensocket_plugins.kit.bounded import BoundedCache
 
 from . import host_paths
@@ -127,10 +128,27 @@ class Reduction(LadderOperator):
         return host_paths.reduction(kernel, everything, None if last.run is along.run else last, call.result_key,
                                     positional, next_path)
 
-    def rounds_alike(self, call: Signature) -> bool:
+    def rounds_alike(self, call: Signature, args: Sequence[Any] = ()) -> bool:
         """Whether the order of the fold does not matter, or only generated kernels compute it."""
-        exact = self.compute == "bool" or not self.empty or (call.compute is not None and call.compute.category < 2)
-        return exact or super().rounds_alike(call)
+        whole = call.compute is not None and call.compute.category < 2
+        exact = whole or call.zero_dim or self.compute == "bool" or not self.empty
+        return exact or super().rounds_alike(call, args) or self._takes_entry(call, args)
+
+    def _takes_entry(self, call: Signature, args: Sequence[Any]) -> bool:
+        """Whether entries serve a call, whose program folds elements in the order of the launched one (``_launch``)."""
+        if not args or call.compute is None or call.zero_dim or call.kernel is None or not self._has_entry(call):
+            return False
+        dim, keepdim, given = (tuple(args[1:]) + (None, False, None)[len(args) - 1:])
+        array = args[0]._array
+        if given is not None or type(keepdim) is not bool or not array.flags.c_contiguous or array.size > _FEW_IN_ROWS:
+            return False
+        if not array.size:
+            return self.compute == "sum"  # the identity
+        if dim is None:
+            return not keepdim
+        axis, most = dim if type(dim) is int else host_paths.only_axis(dim, array.ndim), call.kernel.limit
+        plain = (axis is dim and not keepdim) or most is None or array.size <= most  # as in ``host_paths``
+        return plain and axis in (-1, array.ndim - 1)
 
     def entry(self, call: Signature) -> EntrySpec | None:
         """Return an entry for calls over all dimensions."""
@@ -178,7 +196,7 @@ class Reduction(LadderOperator):
         held: Any = dtype.numpy if state.runtime.profile.host_resident else dtype
         least = 0 if call.kernel is None or call.zero_dim else call.kernel.limit or 0
         if given is not None or x.dtype is not held or not (dim is None or type(dim) is int) or (
-                type(keepdim) is not bool or x.size <= least):
+                type(keepdim) is not bool or x.size <= least or wants_kernels()):
             return None
         axes = normalize_axes(self.name, dim, len(x.shape))
         return self._plan(state, x, axes, keepdim, dtype, dtype)
@@ -221,7 +239,7 @@ class Reduction(LadderOperator):
         if source is not compute and not self._converts(state, source, input._array, compute):
             input = input.detach().to(compute)
         stored = self._stored_dtype(compute)
-        array = self._array(state, input, axes, keepdim, compute, stored, numbers)
+        array = self._array(state, input, axes, keepdim, compute, stored, numbers, dim is None)
         result = wrap(array, state.key | dtype_bit(stored))
         # As in PyTorch, any and all of uint8 return uint8.
         return result.to(source) if self.result == "bool" and source is dtypes.uint8 else result
@@ -268,7 +286,7 @@ class Reduction(LadderOperator):
         return dtype
 
     def _array(self, state: DeviceState, input: Any, axes: Shape, keepdim: bool, compute: DType, stored: DType,
-               numbers: tuple[float, ...]) -> Any:
+               numbers: tuple[float, ...], whole: bool) -> Any:
         array = input._array
         runtime = state.runtime
         if runtime.profile.host_resident and array.ndim and not (runtime.target is not None and wants_kernels()):
@@ -285,7 +303,7 @@ class Reduction(LadderOperator):
                 assert kernel is not None
                 tracked(kernel)([out], [array], (axes,), state.stream)
             else:
-                self._launch(state, array, axes, keepdim, compute, out, input.dtype, numbers)
+                self._launch(state, array, axes, keepdim, compute, out, input.dtype, numbers, whole)
         return out.reshape(shape)
 
     def accumulator(self, state: DeviceState, compute: DType) -> DType:
@@ -308,7 +326,11 @@ class Reduction(LadderOperator):
         return result.to(self._stored_dtype(compute))
 
     def _launch(self, state: DeviceState, array: Any, axes: Shape, keepdim: bool, compute: DType, out: Any,
-                source: DType, numbers: tuple[float, ...]) -> None:
+                source: DType, numbers: tuple[float, ...], whole: bool) -> None:
+        if source is compute and self._stands_for_entry(state, array, axes, compute, whole):
+            run, scalars = self._launch_of_entry(state, array, whole, compute)
+            run((out.reshape(-1), array), scalars, state.stream)
+            return
         place = state.key, compute, source, array.shape, array.strides, axes, bool(keepdim)
         plan = self._calls.get(place)
         if plan is None:
@@ -316,6 +338,22 @@ class Reduction(LadderOperator):
         buffers, stream = (kernel_handle(out, plan.results[0].dtype), kernel_handle(array, source)), state.stream
         note_use(buffers, stream)
         plan.kernel(buffers, [*plan.scalars, *numbers], stream)
+
+    def _stands_for_entry(self, state: DeviceState, array: Any, axes: Shape, compute: DType, whole: bool) -> bool:
+        """Whether a recorded launch takes the place of an entry, so that it must have its bits."""
+        return (wants_kernels() and not may_round_freely() and 0 < array.size <= _FEW_IN_ROWS
+                and state.runtime.kernels.find(self.name, compute.name, direct=True) is not None
+                and self.result == "same" and entries.served(compute) and array.flags.c_contiguous
+                and (whole or axes == (array.ndim - 1,)))
+
+    def _launch_of_entry(self, state: DeviceState, array: Any, whole: bool, dtype: DType) -> tuple[Executable, Any]:
+        """Return the program of the entry over all dimensions, or over the last one, and its scalars."""
+        rest = (None, False, None)[:len(self.schema.names) - 1] if whole else ()
+        run = program(state, (self.name, "entry", dtype, whole), lambda: self._entry_plan(state, dtype, rest).program,
+                      Strategy.GROUP if whole else Strategy.SMALL)
+        columns = array.size if whole else array.shape[-1]
+        count = float(columns) if self.accumulator(state, dtype).kind == "float" else 1
+        return run, (columns, 1, count) if whole else (array.size // columns, columns, columns, 1, count)
 
     def _plan(self, state: DeviceState, array: Any, axes: Shape, keepdim: bool, compute: DType,
               source: DType) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -223,9 +223,9 @@ class Custom(LadderOperator):
         """Return the function bound to its device."""
         return private(self.name, partial(self.run, call.state))
 
-    def rounds_alike(self, call: Signature) -> bool:
+    def rounds_alike(self, call: Signature, args: Sequence[Any] = ()) -> bool:
         """Whether the operator moves elements, or has one path."""
-        return self.moves or super().rounds_alike(call)
+        return self.moves or super().rounds_alike(call, args)
 
     def entry_closure(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return what ``entry_path`` makes."""

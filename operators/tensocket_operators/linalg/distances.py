@@ -137,6 +137,8 @@ def pdist(input: Any, p: float = 2.0) -> Any:
     _floats("pdist", input)
     _exponent("pdist", p)
     dtype, input = promoted_for_arithmetic(input)
+    if input.shape[0] < 2:  # there are no pairs
+        return lengths(input.narrow(0, 0, 0), p, 1).to(dtype)
     first, second = [from_values(np.ascontiguousarray(k), int64, input._device_state)
                      for k in np.triu_indices(input.shape[0], 1)]
     return lengths(input.index_select(0, first) - input.index_select(0, second), p, 1).to(dtype)

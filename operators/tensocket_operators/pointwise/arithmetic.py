@@ -6,6 +6,7 @@ See ``ir.build.math`` for the functions that a formula may use.
 from __future__ import annotations
 
 import builtins
+from functools import cache
 from typing import Any, Final
 
 from tensocket_core import functions
@@ -317,9 +318,15 @@ def div_rounded(input: Any, other: Any, rounding_mode: str) -> Any:
     )
 
 
+@cache
+def _power_of_ten(exponent: int) -> float:
+    """Return the same object each time, as replays compare arguments by identity first; doubles hold few powers."""
+    return float(10.0**exponent)
+
+
 def rounded(input: Any, decimals: int) -> Any:
     """Round to ``decimals`` digits after the decimal point; before it if negative."""
-    return call(OPERATORS["round_decimals"], input, 10.0 ** builtins.abs(decimals), decimals < 0)
+    return call(OPERATORS["round_decimals"], input, _power_of_ten(builtins.abs(decimals)), decimals < 0)
 
 
 def with_alpha(input: Any, other: Any, alpha: Any, sign: int = 1) -> Any:

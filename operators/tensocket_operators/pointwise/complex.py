@@ -102,7 +102,7 @@ def _complex_only(operator: str, input: Any) -> Any:
     return input
 
 
-@composite("view_as_complex(Tensor input) -> Tensor~", method=False, by_layout=False)
+@composite("view_as_complex(Tensor input) -> Tensor~", method=False, by_layout="owners")
 def view_as_complex(input: Any) -> Any:
     """Return a float tensor as a view of complex numbers; the last dimension holds the two parts.
 

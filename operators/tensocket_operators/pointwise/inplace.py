@@ -12,11 +12,11 @@ from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.modes import no_grad
 from tensocket_core.dispatch.versions import bump
 from tensocket_core.geometry import broadcast_shapes, contiguous, overlaps_partially
-from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, LAZY, OPTIONS, WRAPPER
+from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, LAZY, OPTIONS, WRAPPER, dtype_bit
 from tensocket_core.launch.copies import converted, copy_elements, to_device
 from tensocket_core.launch.fill import fill_array
 from tensocket_core.launch.stream_use import copy_arrays
-from tensocket_plugins.contract.dtypes import bool_
+from tensocket_plugins.contract.dtypes import bool_, float32, float64
 from tensocket_plugins.contract.errors import ShapeError
 from tensocket_plugins.contract.launch_recorder import RECORDERS
 
@@ -28,6 +28,10 @@ _FEW: Final = 1 << 14
 #: Elements up to which NumPy copies arrays of one dtype.
 _SMALL: Final = 1 << 14
 _INDIRECT: Final = LAZY | WRAPPER
+#: Dtypes and types of numbers that NumPy fills arrays with as all other paths do, up to numbers that all of them hold.
+_FLOATS: Final = dtype_bit(float32) | dtype_bit(float64)
+_NUMBERS: Final = (bool, int, float)
+_FAR: Final = 1 << 31
 
 
 def _copy(state: Any, target: Any, src: Any) -> None:
@@ -95,6 +99,18 @@ def _fill(state: Any, target: Any, value: Any) -> None:
     fill_array("fill_", state, target._array, number, target.dtype)
 
 
+def _fill_small(target: Any, value: Any) -> bool:
+    """Fill a dense float32 or float64 array in the host's memory with a number that needs no check."""
+    key, counter, x = target._key, target._version_counter, target._array
+    if RECORDERS or key & _INDIRECT or not key & _FLOATS or type(value) not in _NUMBERS or not (
+            -_FAR < value < _FAR and (counter is None or type(counter) is list)):
+        return False
+    if type(x) is not np.ndarray or x.size > _SMALL or not x.flags.carray:
+        return False
+    x.fill(value)
+    return True
+
+
 def _marked(grad: Any, index: Any) -> Any:
     """Return a mask that is True at a basic index."""
     with no_grad():
@@ -121,7 +137,8 @@ basic_put_: Final = Assign(
     ),
 )
 fill_: Final = Assign("fill_(Tensor! input, Operand value) -> Tensor", "One value everywhere, in place.", _fill,
-                      repeated=True, derivative=Derivative(lambda grad, wanted: _copied(grad, wanted)).of_overwriting())
+                      repeated=True, shortcut=_fill_small,
+                      derivative=Derivative(lambda grad, wanted: _copied(grad, wanted)).of_overwriting())
 
 
 def _zero_path(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:

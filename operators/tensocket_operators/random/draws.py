@@ -23,6 +23,7 @@ from tensocket_plugins.ir.strategies import Strategy
 
 from ..kinds.pointwise import kind_letter
 from . import nest
+from .ahead import FEW, small_draw
 from .distributions import (
     EXACT,
     INT_RANGE,
@@ -42,8 +43,13 @@ from .generator import Generator, generator_of
 def draw_array(name: str, formula: Formula, device_state: DeviceState, shape: tuple[int, ...], dtype: DType,
                words: int, generator: Generator | None, numbers: Sequence[float] = ()) -> Any:
     """Return a new array filled by ``fill_draw``."""
+    count = math.prod(shape)
+    if 0 < count <= FEW and not ACTIVE:
+        made = small_draw(device_state, formula, dtype, words, shape, count, generator, numbers)
+        if made is not None:
+            return made
     out = device_state.runtime.empty(shape, dtype, device_state.stream)
-    if out.size:
+    if count:
         fill_draw(name, formula, device_state, out, dtype, words, generator, numbers)
     return out
 
@@ -86,7 +92,13 @@ def drawn_in_place(operator: str, formulas: tuple[Formula, Formula], input: Any,
         return False
     check_writable(operator, input)
     wide = dtype is dtypes.float64
-    fill_draw(operator, formulas[wide], device_state, array, dtype, 1 + wide, generator, [*map(float, numbers)])
+    given = [*map(float, numbers)]
+    made = small_draw(device_state, formulas[wide], dtype, 1 + wide, array.shape, array.size, generator, given) if (
+        array.size <= FEW) else None
+    if made is None:
+        fill_draw(operator, formulas[wide], device_state, array, dtype, 1 + wide, generator, given)
+    else:
+        array[...] = made
     bump(input)
     return True
 

@@ -7,16 +7,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.device import DeviceState
+from tensocket_core.device import BY_KEY, DeviceState
 from tensocket_core.dispatch.fallback import note_host_operator
 from tensocket_core.dispatch.modes import ACTIVE, as_leaf
 from tensocket_core.formats import contiguous_format, preserve_format
 from tensocket_core.geometry import contiguous
-from tensocket_core.keys import WRAPPER, dtype_bit
+from tensocket_core.keys import DIM0, WRAPPER, dtype_bit
 from tensocket_core.launch.copies import converted
 from tensocket_core.launch.fill import finish, from_values
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 from tensocket_plugins.kit.host_memory import call_pooled
 
@@ -24,9 +25,12 @@ from ..creation import check_range, empty_like, options, shape_of
 from ..creation.record import dispatch_factory, is_intercepted
 from ..kinds.programs import Programs
 from ..sorting import bitonic_kernel
+from .ahead import FEW, small_draw
 from .distributions import EXACT, INT_RANGE, NORMAL, UNIFORM, Formula, bits64
 from .draws import draw_array, floats, through_transforms, whole_numbers
 from .generator import Generator
+
+_FLOAT32: Final = dtype_bit(dtypes.float32)
 
 
 def _random(
@@ -61,6 +65,17 @@ def randn(*size: Any, generator: Generator | None = None, dtype: Any = None, dev
     return _random("randn", NORMAL, size, dtype, device, requires_grad, generator)
 
 
+def _small_like(formula: Formula, input: Any) -> Any:
+    """Return float32 numbers in the shape of a small dense tensor in the host's memory; None for other tensors."""
+    key, array = input._key & ~DIM0, input._array
+    state = BY_KEY.get(key & ~_FLOAT32)
+    if not key & _FLOAT32 or state is None or type(array) is not np.ndarray or not 0 < array.size <= FEW or (
+            not array.flags.c_contiguous):
+        return None
+    made = small_draw(state, formula, dtypes.float32, 1, array.shape, array.size, None)
+    return None if made is None else wrap(made, key)
+
+
 def _floats_like(draw: Callable[..., Any], formulas: tuple[Formula, Formula], input: Any, dtype: Any, device: Any,
                  requires_grad: bool, memory_format: Any) -> Any:
     """Return ``drawn_like`` of floats, faster where no argument asks for anything but the properties of ``input``."""
@@ -84,6 +99,10 @@ def drawn_like(draw: Callable[..., Any], input: Any, dtype: Any, device: Any, re
 def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
               memory_format: Any = None, **rest: Any) -> Any:
     """Draw uniform numbers in [0, 1) with another tensor's shape, strides, dtype and device."""
+    if not (ACTIVE or dtype or device or requires_grad or memory_format or rest):
+        small = _small_like(UNIFORM[0], input)
+        if small is not None:
+            return small
     if rest or ((ACTIVE or input._key & WRAPPER) and is_intercepted(input)):
         return dispatch_factory(rand_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
@@ -93,6 +112,10 @@ def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gra
 def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
                memory_format: Any = None, **rest: Any) -> Any:
     """Draw normal numbers with another tensor's shape, strides, dtype and device."""
+    if not (ACTIVE or dtype or device or requires_grad or memory_format or rest):
+        small = _small_like(NORMAL[0], input)
+        if small is not None:
+            return small
     if rest or ((ACTIVE or input._key & WRAPPER) and is_intercepted(input)):
         return dispatch_factory(randn_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
@@ -111,20 +134,29 @@ def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: G
         return dispatch_factory(randint, low, high, size, rest=rest, generator=generator, dtype=dtype, device=device,
                     requires_grad=requires_grad)
     low, high, size = _bounds(low, high, size)
-    if high <= low:
-        raise ArgumentError("randint", f"low={low}, high={high}", "low is less than high", "exchange them")
-    if not -INT_RANGE <= low < high <= INT_RANGE:
-        raise ArgumentError("randint", f"low={low}, high={high}", "bounds are numbers of int64", "pass smaller ones")
     chosen, state = options(
         "randint", dtype, generator.device if device is None and generator is not None else device, dtypes.int64
     )
-    if chosen is not dtypes.int64 or low < -INT_RANGE or high > INT_RANGE:
-        check_range("randint", low, chosen)
-        check_range("randint", high - 1, chosen)
+    _check_integers(low, high, chosen)
     shape = shape_of("randint", (size,))
     result = whole_numbers(state, shape, chosen, low, high, generator)
     result = result if result.dtype is chosen else result.to(chosen)
     return as_leaf(result) if requires_grad else result
+
+
+def _check_integers(low: int, high: int, dtype: DType) -> None:
+    """Refuse an empty range, and bounds that a dtype cannot represent.
+
+    Raises:
+        ArgumentError: The range is one of these.
+    """
+    if high <= low:
+        raise ArgumentError("randint", f"low={low}, high={high}", "low is less than high", "exchange them")
+    if not -INT_RANGE <= low < high <= INT_RANGE:
+        raise ArgumentError("randint", f"low={low}, high={high}", "bounds are numbers of int64", "pass smaller ones")
+    if dtype is not dtypes.int64:
+        check_range("randint", low, dtype)
+        check_range("randint", high - 1, dtype)
 
 
 def _bounds(low: Any, high: Any, size: Any) -> tuple[int, int, Any]:
@@ -153,6 +185,12 @@ def randint_like(input: Any, low: Any = None, high: Any = None, *, generator: Ge
                                 device=device,
                     requires_grad=requires_grad, memory_format=memory_format)
     low, high = (0, low) if high is None else (0 if low is None else low, high)
+    array, kind = input._array, input.dtype
+    if not (ACTIVE or dtype or device or requires_grad or memory_format or input._key & WRAPPER) and (
+            type(low) is int and type(high) is int and contiguous(array)):
+        _check_integers(low, high, kind)
+        drawn = whole_numbers(input._device_state, array.shape, kind, low, high, generator)
+        return drawn if drawn.dtype is kind else drawn.to(kind)
 
     def draw(size: tuple[int, ...], **chosen: Any) -> Any:
         return randint(low, high, size, generator=generator, **chosen)

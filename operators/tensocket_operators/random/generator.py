@@ -16,7 +16,7 @@ from tensocket_core.launch.fill import from_values
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tensocket_plugins.contract.forks import Rank, by_thread, held_over_forks
-from tensocket_plugins.contract.launch_recorder import forbid_replay
+from tensocket_plugins.contract.launch_recorder import RECORDERS, forbid_replay
 
 _SEED_LIMIT: Final = 1 << 64
 _DEFAULT_SEED: Final = 67280421310721
@@ -108,7 +108,8 @@ class Generator:
 
     def take(self, blocks: int) -> tuple[int, int]:
         """Reserve counter blocks; return the seed and the first block."""
-        forbid_replay()  # before the position changes: each call draws other numbers
+        if RECORDERS:
+            forbid_replay()  # before the position changes: each call draws other numbers
         with self._lock:
             offset = self._offset
             self._offset += blocks

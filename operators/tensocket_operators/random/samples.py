@@ -14,6 +14,7 @@ from tensocket_core.geometry import broadcast_shapes
 from tensocket_core.keys import AUTOGRAD, WRAPPER
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, DtypeError, ShapeError
+from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
 from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from ..call_forms import write_out
@@ -25,6 +26,7 @@ from .distributions import NORMAL, NORMAL_SCALED
 from .draws import drawn_tensor, floats
 from .generator import Generator
 from .inplace import check_floats, checked_probability, uniforms
+from .small_samples import small_bernoulli, small_normal
 
 #: Connects a result to its parameters, with zero gradients, as PyTorch does for samples.
 _drawn_from: Final = Custom(
@@ -75,6 +77,10 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Gene
         ArgumentTypeError: Both are numbers and the size is missing, or a size is given with a tensor.
         DtypeError: Standard deviations are complex.
     """
+    if not (ACTIVE or VALUE_OBSERVERS or rest or dtype or device or requires_grad) and size is None:
+        small = small_normal(mean, std, generator)
+        if small is not None:
+            return small
     if rest or _watched("normal", mean, std):
         return dispatch_factory(normal, mean, std, *(() if size is None else (size,)), rest=rest, generator=generator,
                                 dtype=dtype,
@@ -122,6 +128,10 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, 
         ArgumentError: A probability is outside of [0, 1].
         UndefinedDtype: The probabilities are not floats.
     """
+    if p is None and out is None and not (ACTIVE or VALUE_OBSERVERS):
+        small = small_bernoulli(input, generator)
+        if small is not None:
+            return small
     if _watched("bernoulli", input):
         return dispatch_factory(bernoulli, input, *(() if p is None else (p,)), generator=generator)
     probability = checked_probability("bernoulli", input if p is None else p)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call
@@ -20,12 +23,14 @@ from tensocket_plugins.contract.errors import (
     UndefinedDtype,
 )
 
+from ..array_paths import array_path
 from ..indexing.gather_scatter import gather_valid
 from ..indexing.selection import positions
 from ..kinds.composite import composite
 from ..scans.scans import found_derivative, gather_found
 from ..sorting.sorting import selection
-from .value_checks import any_true
+from ..unrolled.checks import declared, run_check
+from .value_checks import any_outside
 
 if TYPE_CHECKING:
     from ..sorting.selection_kernel_cpu import Rule
@@ -150,7 +155,30 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return NanmedianResult(*_median("nanmedian", input, dim, keepdim, "nanmedian"))
 
 
-@composite("mode(Tensor input, int dim=-1, bool keepdim=False) -> any")
+#: Most elements whose most frequent ones lists find sooner than operators.
+_LISTED: Final = 256
+
+
+def _mode_of_few(input: np.ndarray[Any, Any], dim: int = -1, keepdim: bool = False) -> Any:
+    """Return what ``mode`` returns for few elements, along the last dimension; NotImplemented for others and NaN."""
+    shape = input.shape
+    if not shape or type(dim) is not int or (dim != -1 and dim + 1 != len(shape)) or not 0 < input.size <= _LISTED:
+        return NotImplemented
+    rows, places = input.reshape((-1, shape[-1])), []
+    for row in rows.tolist():
+        often = Counter(row)
+        most = max(often.values())
+        if any(x != x for x in often):
+            return NotImplemented
+        value = min([x for x, times in often.items() if times == most])
+        places.append(len(row) - 1 - row[::-1].index(value))
+    kept = (*shape[:-1], *((1,) if keepdim else ()))
+    found = np.array(places, np.int64)
+    return rows[np.arange(len(rows)), found].reshape(kept), found.reshape(kept)
+
+
+@composite("mode(Tensor input, int dim=-1, bool keepdim=False) -> any",
+           host_path=array_path(_mode_of_few, ModeResult))
 def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     """Return the most frequent element along a dimension, the smallest of several, and its last position.
 
@@ -218,15 +246,19 @@ def _check_quantile(name: str, input: Any, q: Any, interpolation: str) -> None:
     if interpolation not in _INTERPOLATIONS:
         raise ArgumentError(name, f"interpolation={interpolation!r}", f"it is one of {', '.join(_INTERPOLATIONS)}",
                             "pass one of these")
-    if not hasattr(q, "_key"):
-        outside = not 0 <= q <= 1
-    else:
+    if hasattr(q, "_key"):
         if q.ndim > 1:
             raise ShapeError(name, f"q of shape {list(q.shape)}", "q is a number or a vector", "flatten it")
         if q.dtype is not input.dtype:
             raise DtypeError(name, f"q of dtype {q.dtype.name} for {input.dtype.name}",
                              "q has the dtype of the elements", "convert q with .to(dtype)")
-        outside = q._device_state.holds_data and q.numel() and any_true((q < 0) | (q > 1))
+    if not hasattr(q, "_key") or q._device_state.holds_data:
+        run_check(_check_fractions, name, q)
+
+
+@declared
+def _check_fractions(name: str, q: Any) -> None:
+    outside = any_outside(q, 0, 1) if hasattr(q, "_key") else not 0 <= q <= 1
     if outside:
         raise ArgumentError(name, f"q={q.tolist() if hasattr(q, '_key') else q}", "q lies between 0 and 1",
                             "pass fractions, not percents")
@@ -236,12 +268,16 @@ def _between(rows: Any, ranks: Any, interpolation: str) -> Any:
     """Return the elements of sorted rows (last dimension) at fractional ranks."""
     if interpolation in ("lower", "higher", "nearest"):
         ranks = {"lower": ranks.floor, "higher": ranks.ceil, "nearest": ranks.round}[interpolation]()
-    below = ranks.detach().floor()
-    first = rows.gather(-1, below.to(dtypes.int64))
+    below, axis = ranks.detach().floor(), rows.ndim - 1
+
+    def elements(places: Any) -> Any:
+        return call(gather_valid, rows, axis, places.to(dtypes.int64).clamp(0, rows.shape[axis] - 1))
+
+    first = elements(below)
     if interpolation in ("lower", "higher", "nearest"):
         return first
     weight = rows.new_full((), 0.5) if interpolation == "midpoint" else ranks - below
-    return first.lerp(rows.gather(-1, ranks.detach().ceil().to(dtypes.int64)), weight)
+    return first.lerp(elements(ranks.detach().ceil()), weight)
 
 
 def _quantile(name: str, input: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, skip: bool) -> Any:

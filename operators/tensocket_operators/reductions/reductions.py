@@ -15,12 +15,13 @@ from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import ARRAYS, Derivative
 from tensocket_core.dispatch.modes import is_grad_enabled
 from tensocket_core.dispatch.results import named_result
-from tensocket_core.geometry import normalize_axes
+from tensocket_core.geometry import normalize_axes, normalize_axis
 from tensocket_core.promotion import number_dtype
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError
 from tensocket_plugins.ir.build.fold import Fold
 
+from ..indexing.gather_scatter import gather_valid
 from ..kinds.composite import composite
 from ..kinds.reduction import Reduction
 from . import minmax_kernel
@@ -349,8 +350,10 @@ MinResult: Final = named_result("min", ("values", "indices"))
 
 def _along(input: Any, position: Callable[..., Any], dim: int, keepdim: bool) -> tuple[Any, Any]:
     indices = position(dim, True)
-    values = input.clone() if input.ndim == 0 else input.gather(dim, indices)
-    return (values, indices) if keepdim or input.ndim == 0 else (values.squeeze(dim), indices.squeeze(dim))
+    if input.ndim == 0:
+        return input.clone(), indices
+    values = call(gather_valid, input, normalize_axis("gather", dim, input.ndim), indices)
+    return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
 
 def _spread_arguments(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:

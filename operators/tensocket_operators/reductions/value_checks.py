@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
+
 from tensocket_core.dispatch.modes import STATE, untransformed
 from tensocket_core.promotion import result_type
 from tensocket_plugins.contract.dtypes import bool_
 from tensocket_plugins.contract.launch_recorder import expect_zero, is_recording
-from tensocket_plugins.contract.value_observers import note_read, unobserved
+from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, note_read, unobserved
 from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from . import minmax_kernel
@@ -35,6 +37,16 @@ def any_true(mask: Any) -> bool:
     return bool(found)
 
 
+def any_outside(values: Any, low: float, high: float) -> bool:
+    """Whether any element is less than ``low`` or more than ``high``, or is NaN."""
+    if not values._array.size:
+        return False
+    if is_recording():
+        return any_true(~((values >= low) & (values <= high)))
+    least, most = value_range(values)
+    return not (least >= low and most <= high)
+
+
 def value_range(values: Any) -> tuple[Any, Any]:
     """Return the smallest and the largest element as Python numbers, over all examples of a batch.
 
@@ -46,6 +58,8 @@ def value_range(values: Any) -> tuple[Any, Any]:
 
 def checked_range(values: Any) -> tuple[Any, Any]:
     """Do the same for a caller that uses them for nothing but a check, which it declares with ``note_range``."""
+    if not VALUE_OBSERVERS:
+        return _range(values)
     with unobserved():
         return _range(values)
 
@@ -60,7 +74,7 @@ def _range(values: Any) -> tuple[Any, Any]:
             values = values.narrow(axis, 0, 1)
     if values._device_state.runtime.profile.host_resident and values._array.size <= _SMALL and values.dtype.native:
         array = values._host()
-        return array.min().item(), array.max().item()
+        return np.minimum.reduce(array, None).item(), np.maximum.reduce(array, None).item()
     state = values._device_state
     found = state.holds_data and minmax_kernel.both_extremes(state, values._array, values.dtype)
     return found or (values.amin().item(), values.amax().item())

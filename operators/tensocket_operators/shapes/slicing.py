@@ -52,7 +52,8 @@ def reshape(input: Any, *shape: Any) -> Any:
     return copied
 
 
-@composite("as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor~", by_layout=False)
+@composite("as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor~",
+           by_layout="owners")
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """Return a view with any geometry. The offset counts from the storage's start; by default it is the tensor's."""
     shape, strides, first = checked_geometry("as_strided", input, size, stride, storage_offset)

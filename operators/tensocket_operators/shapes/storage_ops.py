@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+from tensocket_core import functions
 from tensocket_core.autograd.view_history import reattach_view
 from tensocket_core.dispatch.lazy import handle_with_bits, in_memory, plain_handle
 from tensocket_core.dispatch.modes import STATE
@@ -90,6 +91,8 @@ def resize_unrecorded(input: Any, shape: tuple[int, ...], memory_format: Any = N
 @composite("resize_as_(Tensor! input, Tensor the_template, *, any memory_format=None) -> Tensor", lazy=True)
 def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> Any:
     """Apply ``resize_`` with another tensor's shape; ``preserve_format`` also takes its memory format."""
+    if memory_format is None and input._array.shape == the_template._array.shape and not input._key & AUTOGRAD:
+        return input
     if memory_format is preserve_format:
         memory_format = suggested_format(tuple(the_template.shape), the_template.stride())
     return input.resize_(tuple(the_template.shape), memory_format=memory_format)
@@ -158,7 +161,7 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
 @composite("allclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> any")
 def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether all elements are close, as defined by ``isclose``."""
-    return bool(isclose(input, other, rtol, atol, equal_nan).all().item())
+    return bool(functions.isclose(input, other, rtol, atol, equal_nan).all().item())
 
 
 @composite("narrow_copy(Tensor input, int dim, int start, int length) -> Tensor", replayable=True)

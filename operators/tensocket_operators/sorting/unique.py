@@ -18,6 +18,7 @@ from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, ShapeError
 
+from ..array_paths import array_path
 from ..differentiation.delayed import without_derivative
 from ..indexing.gather_scatter import gather_valid, scatter_valid
 from ..kinds.composite import composite
@@ -233,8 +234,19 @@ def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return
     return _asked("unique", input, found, return_inverse, return_counts)
 
 
+def _runs_of_few(input: Any, return_inverse: bool = False, return_counts: bool = False, dim: Any = None) -> Any:
+    """Return the first element of every run of an array; NotImplemented if more is asked for."""
+    if return_inverse or return_counts or dim is not None or not input.size:
+        return NotImplemented
+    flat = input.reshape(-1)
+    first = np.ones(flat.size, np.bool_)
+    np.not_equal(flat[1:], flat[:-1], first[1:])
+    return flat[first]
+
+
 @composite("unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, "
-           "int? dim=None) -> any")
+           "int? dim=None) -> any",
+           host_path=array_path(_runs_of_few, zero_dim=True))
 def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: bool = False,
                        dim: int | None = None) -> Any:
     """Return the first of every run of equal elements, or equal slices along a dimension; results as in ``unique``."""
@@ -259,7 +271,9 @@ def _among(elements: Any, tests: Any) -> Any:
 
 
 def _occurs(x: Any, y: Any) -> Any:
-    return (x.reshape((-1, 1)) == y.reshape(-1)).any(1).reshape(x.shape) if x.size * y.size <= _PAIRS else np.isin(x, y)
+    if x.size * y.size > _PAIRS:
+        return np.isin(x, y)
+    return np.logical_or.reduce(x.reshape((-1, 1)) == y.reshape(-1), 1).reshape(x.shape)
 
 
 #: Most pairs of elements that NumPy compares in less time than it sorts them.
@@ -270,8 +284,17 @@ membership: Final[SequenceOperator] = SequenceOperator(
     _occurs, _among, shape=same_shape, result="bool", kinds="bif", method=False, function=False)
 
 
+def _isin_of_few(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
+    """Return ``isin`` of two small arrays of one dtype; NotImplemented for others."""
+    if type(elements) is not np.ndarray or type(test_elements) is not np.ndarray or (
+            elements.dtype != test_elements.dtype or elements.size * test_elements.size > _PAIRS):
+        return NotImplemented
+    found = _occurs(elements, test_elements)
+    return ~found if invert else found
+
+
 @composite("isin(Operand elements, Operand test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
-           method=False)
+           method=False, host_path=array_path(_isin_of_few))
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
     """Whether each element occurs (or, inverted, does not occur) among ``test_elements``.
 

@@ -11,16 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_core.device import BY_KEY
-from tensocket_core.dispatch.layers import highest
-from tensocket_core.dispatch.modes import thread_state
-from tensocket_core.dispatch.trace import Tracer
 from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, DTYPE_OF
 from tensocket_core.launch.entries import ENABLED
-from tensocket_core.launch.path import LadderOperator, Planned, climb
 from tensocket_core.launch.replay import ELEMENTS, compiled_launches
 from tensocket_core.tensor import Tensor
-from tensocket_plugins.contract.launch_recorder import forbid_replay, note_constant, outside_recording, wants_kernels
 
+from .kernels import launching_kernels
 from .notes import OTHER, Notes, tensors_in
 
 if TYPE_CHECKING:
@@ -79,38 +75,8 @@ def launched(notes: Notes, composite: Composite, run: Closure, made: Closure, ar
     return scope.pop("lead")  # type: ignore[no-any-return]
 
 
-class _Launches(Tracer):
-    """Lets operators launch kernels where the closures of their tables may call a host library."""
-
-    def operator(self, operator: Any, key: int, kernel: Any, args: tuple[Any, ...]) -> Any:
-        """Call the plan of an operator, or its reference."""
-        if highest(key) is not None:
-            forbid_replay()  # a layer above the device handles other objects than arrays
-        if operator.body is None and isinstance(operator, LadderOperator):
-            call = operator.signature(key, BY_KEY[key & DEVICE_MASK])
-            if not operator.rounds_alike(call):
-                forbid_replay()
-            kernel = climb(operator, call, operator.compose(call), (Planned(),))[0][1]
-        return operator.invoke(kernel, args)
-
-    def helper(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """End the recording: the function checks elements, or sets the state of tensors."""
-        forbid_replay()
-        return function(*args)
-
-    def factory(self, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """Make a tensor that follows from arguments and shapes: a constant of the recording."""
-        with outside_recording():
-            made = function(*args, **keywords)
-        note_constant(made._array)
-        return made
-
-
-_LAUNCHES: Final = _Launches(None, None)
-
-
 def _launching(composite: Composite, run: Closure, *args: Any) -> Any:
     """Call a composite; while its launches are recorded, its operators launch kernels. Several results are a tuple."""
-    with thread_state(tracer=_LAUNCHES if wants_kernels() else None):
+    with launching_kernels(marks=True):
         made = composite.invoke(run, args)
     return tuple(made) if isinstance(made, (tuple, list)) else made

@@ -206,7 +206,8 @@ class Notes(Tracer):
                 result = operator.invoke(kernel, given) if self._mask is None else run_with_modes(operator, key, given)
             except Exception as error:
                 raise UnrollError("an operator raises an error") from error
-        by_layout = operator.kind in _BY_LAYOUT or getattr(operator, "moves", False)
+        by_layout = operator.kind in _BY_LAYOUT or getattr(operator, "moves", False) or (
+            operator.makes_views and operator.body is None)
         return self._note(self._call(operator, key, texts), result, changes=changes or len(self._drawn) > draws,
                           check="" if by_layout else "layout")
 
@@ -231,13 +232,17 @@ class Notes(Tracer):
         return bool(written)
 
     def factory(self, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """Note a call of a factory, and make it; a thread's defaults may give its result another key in later calls."""
+        """Note a call of a factory, and make it.
+
+        A thread's defaults may give its result another key in later calls, unless it follows from the arguments.
+        """
         self._check()
         texts = [*map(self._text, args), *[f"{key}={self._text(value)}" for key, value in keywords.items()]]
         draws = len(self._drawn)
         result = function(*map(_plain, args), **{key: _plain(value) for key, value in keywords.items()})
+        settled = any(type(x) is StandIn for x in args) or not {keywords.get("dtype"), keywords.get("device")} & {None}
         return self._note(f"{self._named(function)}({', '.join(texts)})", result,
-                          changes=len(self._drawn) > draws, check="key")
+                          changes=len(self._drawn) > draws, check="" if settled else "key")
 
     def helper(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Note a call of a function that sets the state of tensors, and make it."""

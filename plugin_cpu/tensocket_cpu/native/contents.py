@@ -21,7 +21,7 @@ def operands_like(arrays: Sequence[Array | None], kind: int, ranges: Sequence[Ra
 
     Args:
         arrays: Arrays, or None.
-        kind: 0: floats near 1, integers 0 and 1. 1: numbers of both signs and of many magnitudes, zeros of both signs,
+        kind: 0: floats from 0.5 to 1, integers 0 and 1. 1: numbers and zeros of both signs and of many magnitudes,
             integers of the whole range. 2: the largest and smallest numbers and infinities as well. 3: NaN instead.
         ranges: The integers that operands accept, apart from 0 and 1.
     """
@@ -50,11 +50,11 @@ def _like(x: Array, kind: int, rng: np.random.Generator, limit: Range | None) ->
 
 
 def _tame(x: Array, rng: np.random.Generator) -> Array:
-    """Return numbers near 1, or zeros and ones; uint16 may hold the bits of bfloat16."""
+    """Return numbers from 0.5 to 1, or zeros and ones; uint16 may hold the bits of bfloat16."""
     values = rng.random(x.shape)
     if x.dtype == np.uint16:
         return 0x3F00 + values * 256
-    return (values > 0.5 if x.dtype.kind in "biu" else values + 0.5).astype(x.dtype)
+    return (values > 0.5 if x.dtype.kind in "biu" else values / 2 + 0.5).astype(x.dtype)
 
 
 def _floats(x: Array, kind: int, rng: np.random.Generator) -> Array:

@@ -143,7 +143,7 @@ class Recording:
         if any(x.size and ("result", number) not in written for number, x in enumerate(made.arrays)):
             raise RecordingRefused("a result that no kernel wrote")
         self.zeros = [self._zero(x, number) for x, number, _ in recorder.zeros]
-        self.ranges = [self._range(known, operands) for known in recorder.ranges]
+        self.ranges = [self._range(known, operands) for known in recorder.ranges if not self._is_fixed(known.array)]
 
     def _own(self, first: int, nbytes: int, place: Place) -> None:
         if any(first < end and begin < first + nbytes for begin, end, _ in self._owned):
@@ -167,8 +167,13 @@ class Recording:
                 return self._place(address)
         raise RecordingRefused("an empty array")
 
+    def _nothing(self) -> Place:
+        """Return a place for an array without elements: some bytes that no kernel reads."""
+        self.constants.append(np.zeros(LINE, np.uint8))
+        return Place("constant", len(self.constants) - 1, 0)
+
     def _launch(self, call: Call, written: set[tuple[str, int]]) -> Launch:
-        places = [self._place(address_of(x)) for x in call.arrays]
+        places = [self._place(address_of(x)) if x.size else self._nothing() for x in call.arrays]
         for place, writes in zip(places, call.written, strict=True):
             if writes and place.kind in ("operand", "constant"):
                 raise RecordingRefused(f"a kernel that writes to {place.kind} {place.number}")
@@ -188,6 +193,10 @@ class Recording:
         if place.kind != "block" or any(same) or x.size != 1 or nbytes not in (1, 2, 4, 8):
             raise RecordingRefused("an element that changes, or is none of a launch's own")
         return place, nbytes
+
+    def _is_fixed(self, x: Array) -> bool:
+        """Whether an array is part of a declared constant, whose elements were checked once for all calls."""
+        return any(begin <= address_of(x) and address_of(x) + span(x) <= end for begin, end, _ in self._declared)
 
     def _range(self, known: ValueRange, operands: Sequence[Array | None]) -> Range:
         x = known.array

@@ -69,11 +69,11 @@ class ReplayCompiler:
             return None
         given = [*operands.values()]
         draws = [operands_like(given, 0)]
-        first, divided = _recorded(function, draws[0], plan.wants_kernels)
+        first, divided = _recorded(function, draws[0], plan)
         if not isinstance(first, Recording):
             return None
         draws += [operands_like(given, kind, first.ranges) for kind in range(1, KINDS)]
-        recordings = [first, *[_recorded(function, contents, plan.wants_kernels)[0] for contents in draws[1:]]]
+        recordings = [first, *[_recorded(function, contents, plan)[0] for contents in draws[1:]]]
         if not all(x is OTHER_BRANCH or (x is not None and first.same(x)) for x in recordings):
             return None
         if not all(x is OTHER_BRANCH or x.agrees(contents, x.made.arrays)
@@ -189,7 +189,7 @@ class _Writer:
         return [launch.entry.address, slots, launch.count], patches
 
 
-def _recorded(function: Function, operands: Sequence[Array | None], wants_kernels: bool) -> tuple[Any, bool]:
+def _recorded(function: Function, operands: Sequence[Array | None], plan: ReplayPlan) -> tuple[Any, bool]:
     """Record a function on operands; also return whether threads may divide its launches.
 
     The first result is a ``Recording``; ``OTHER_BRANCH`` if the function took another branch than other calls; None if
@@ -198,8 +198,11 @@ def _recorded(function: Function, operands: Sequence[Array | None], wants_kernel
     before = _bytes(operands)
     try:
         with np.errstate(all="ignore"):  # some contents are NaN or infinite
-            made, recorder = record_launches(partial(function, *operands), wants_kernels=wants_kernels)
-            if wants_kernels and not _equal(made, function(*operands)):
+            made, recorder = record_launches(partial(function, *operands), wants_kernels=plan.wants_kernels,
+                                             rounds_freely=plan.rounds_freely)
+            if not all(zero for _, _, zero in recorder.zeros):
+                return OTHER_BRANCH, False
+            if plan.wants_kernels and not plan.rounds_freely and not _equal(made, function(*operands)):
                 return None, False
     except ReplayForbiddenError:
         return None, False

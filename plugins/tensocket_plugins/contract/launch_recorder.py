@@ -72,6 +72,7 @@ class LaunchRecorder:
         whole: Whether the code only launched kernels, as far as it declares.
         divided: Whether threads may have divided a kernel.
         wants_kernels: Whether operators launch kernels where a host library would serve small arrays.
+        rounds_freely: Whether these kernels may round otherwise than the library.
     """
 
     calls: list[Call] = field(default_factory=list)
@@ -81,13 +82,15 @@ class LaunchRecorder:
     whole: bool = True
     divided: bool = False
     wants_kernels: bool = False
+    rounds_freely: bool = False
 
 
 #: Recorders by thread, while they record; nearly always empty, so that a launch pays for one truth test.
 RECORDERS: Final[dict[int, LaunchRecorder]] = by_thread({})
 
 
-def record_launches(function: Callable[[], T], *, wants_kernels: bool = False) -> tuple[T, LaunchRecorder]:
+def record_launches(function: Callable[[], T], *, wants_kernels: bool = False, rounds_freely: bool = False
+                    ) -> tuple[T, LaunchRecorder]:
     """Call a function; return its result and its launches.
 
     A recording inside another one takes launches from it, so that the outer recorder is not whole.
@@ -95,13 +98,14 @@ def record_launches(function: Callable[[], T], *, wants_kernels: bool = False) -
     Args:
         function: The function.
         wants_kernels: See ``LaunchRecorder``.
+        rounds_freely: See there.
 
     Raises:
         ReplayForbiddenError: The function does more than launch kernels.
     """
     me = get_ident()
     outer = RECORDERS.get(me)
-    recorder = RECORDERS[me] = LaunchRecorder(wants_kernels=wants_kernels)
+    recorder = RECORDERS[me] = LaunchRecorder(wants_kernels=wants_kernels, rounds_freely=rounds_freely)
     try:
         return function(), recorder
     finally:
@@ -123,11 +127,10 @@ def wants_kernels() -> bool:
     return recorder is not None and recorder.wants_kernels
 
 
-def prefer_kernels() -> None:
-    """Let operators launch kernels for the rest of this thread's recording; see ``LaunchRecorder.wants_kernels``."""
+def may_round_freely() -> bool:
+    """Whether kernels of this thread's recording may round otherwise than a host library; see ``LaunchRecorder``."""
     recorder = RECORDERS.get(get_ident()) if RECORDERS else None
-    if recorder is not None:
-        recorder.wants_kernels = True
+    return recorder is not None and recorder.rounds_freely
 
 
 def note_launch(kernel: Any, arrays: Sequence[Any], written: Sequence[bool], arguments: Any,
@@ -176,6 +179,12 @@ def expect_zero(array: Any) -> None:
     recorder = RECORDERS.get(get_ident()) if RECORDERS else None
     if recorder is not None:
         recorder.zeros.append((array, len(recorder.calls), not any(array.tobytes())))
+
+
+def takes_other_branch() -> bool:
+    """Whether this thread records, and an element that ``expect_zero`` told of is not zero: the recording is void."""
+    recorder = RECORDERS.get(get_ident()) if RECORDERS else None
+    return recorder is not None and not all(zero for _, _, zero in recorder.zeros)
 
 
 def forbid_replay() -> None:

@@ -164,8 +164,9 @@ class ReplayPlan:
         operands: Small arrays, or None for omitted operands, by position among the arguments.
         trailing: The other arguments, by position.
         stream: Returns the stream that launches of the calling thread go to, and notes its use of the given arrays.
-        wants_kernels: Whether kernels take the place of host libraries while the function is recorded. The device then
-            compares the results with those of unrecorded calls, and refuses a recording if any bit differs.
+        wants_kernels: Whether kernels take the place of host libraries while the function is recorded.
+        rounds_freely: Whether they may round otherwise. Unless they may, the device compares the results with those of
+            unrecorded calls, and refuses a recording if any bit differs.
     """
 
     function: Callable[..., RecordedCall | None]
@@ -173,6 +174,7 @@ class ReplayPlan:
     trailing: Mapping[int, Any]
     stream: Callable[[Sequence[Array]], Any]
     wants_kernels: bool = False
+    rounds_freely: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,8 @@ def compile_replay(device: OpenDevice, plan: ReplayPlan, next_path: Callable[...
         The function; None if launches alone do not make the results.
     """
     try:
-        call, recorder = record_launches(partial(plan.function, *plan.operands.values()))
+        call, recorder = record_launches(partial(plan.function, *plan.operands.values()),
+                                         wants_kernels=plan.wants_kernels, rounds_freely=plan.rounds_freely)
     except ReplayForbiddenError:
         return None
     if call is None or not recorder.whole or recorder.zeros or any(x.checked for x in recorder.ranges) or not (

@@ -35,6 +35,7 @@ from ...kinds.private import private
 from ...kinds.programs import processors_only
 from ...linalg.distances import lengths
 from ...reductions.value_checks import checked_range, value_range
+from ...unrolled.checks import run_check
 from . import bag_kernel_cpu
 
 _INT64: Final = dtype_bit(int64)
@@ -201,7 +202,8 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, scale_grad_by_fr
     if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
         raise ArgumentError("embedding_bag", f"padding_idx={padding_idx} for {weight.shape[0]} rows",
                             "padding_idx is one of the rows", "pass another one")
-    _check_offsets(input, offsets)
+    if offsets is not None and offsets.shape[0] and offsets._device_state.holds_data:
+        run_check(_check_offsets, offsets, input.numel())
     index = input.reshape(-1)
     skipped = -1 if padding_idx is None else padding_idx % weight.shape[0]
     if mode == "max":
@@ -219,20 +221,18 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, scale_grad_by_fr
                 sparse)
 
 
-def _check_offsets(input: Any, offsets: Any) -> None:
+def _check_offsets(offsets: Any, size: int) -> None:
     """Check that the first bag begins with the first index, and that no bag begins after the last.
 
     Raises:
         ArgumentError: A bag begins elsewhere.
     """
-    if offsets is None or not offsets.shape[0] or not offsets._device_state.holds_data:
-        return
     if STATE.transforms or offsets._level or not offsets._device_state.runtime.profile.host_resident:
         first, last = value_range(offsets.select(0, 0))[0], value_range(offsets.select(0, -1))[1]
     else:
         first, last = (int(offsets._host()[place]) for place in (0, -1))
-    if first or last > input.numel():
-        raise ArgumentError("embedding_bag", f"offsets from {first} to {last} for {input.numel()} indices",
+    if first or last > size:
+        raise ArgumentError("embedding_bag", f"offsets from {first} to {last} for {size} indices",
                             "the first offset is 0, and the last one is at most the number of indices",
                             "pass where each bag begins")
 

@@ -13,7 +13,8 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 
 from ...kinds.composite import composite
 from ...kinds.pointwise import Pointwise
-from ...reductions.value_checks import value_range
+from ...reductions.value_checks import any_outside, any_true, value_range
+from ...unrolled.checks import declared, run_check
 
 _HALF_LOG_2PI: Final = 0.5 * math.log(2 * math.pi)
 #: Reductions in the order of PyTorch's numbers.
@@ -202,6 +203,16 @@ def _same_shape(operator: str, input: Any, target: Any) -> None:
                          "the target has the input's shape", "reshape or expand one of them")
 
 
+@declared
+def _check_probabilities(name: str, values: Any) -> None:
+    values = values.detach()
+    if any_outside(values, 0, 1):
+        low, high = value_range(values)
+        raise ArgumentError("binary_cross_entropy", f"{name} from {low} to {high}",
+                            "inputs and targets are probabilities",
+                            "apply sigmoid first, or use binary_cross_entropy_with_logits")
+
+
 @composite(
     "binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, any reduction='mean') -> Tensor",
     method=False, namespace="nn.functional",
@@ -221,12 +232,8 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction:
         raise DtypeError("binary_cross_entropy", f"a target of {target.dtype.name} for an input of {input.dtype.name}",
                          "input and target have one dtype", "convert the target with .to(input.dtype)")
     for name, values in (("inputs", input), ("targets", target)):
-        if values._device_state.runtime.profile.host_resident and values._device_state.holds_data and values.numel():
-            low, high = value_range(values.detach())
-            if not (low >= 0 and high <= 1):  # NaN is not a probability
-                raise ArgumentError("binary_cross_entropy", f"{name} from {low} to {high}",
-                                    "inputs and targets are probabilities",
-                                    "apply sigmoid first, or use binary_cross_entropy_with_logits")
+        if values._device_state.runtime.profile.host_resident and values._device_state.holds_data:
+            run_check(_check_probabilities, name, values)
     with blame("binary_cross_entropy"):
         terms = call(bce_terms, input, target)
     return reduced(terms if weight is None else terms * weight, reduction, "binary_cross_entropy")
@@ -349,14 +356,20 @@ def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps
         ArgumentError: A variance is negative.
     """
     var = _variances(input, var)
-    if var._device_state.holds_data and var.numel() and value_range(var.detach())[0] < 0:
-        raise ArgumentError("gaussian_nll_loss", "a negative variance", "variances are not negative",
-                            "predict their logarithm or apply softplus")
+    if var._device_state.holds_data:
+        run_check(_check_variances, var)
     given = var.detach()
     var = functions.where(given < eps, var + (eps - given), var)
     with blame("gaussian_nll_loss"):
         terms = 0.5 * (var.log() + (input - target).square() / var)
     return reduced(terms + _HALF_LOG_2PI if full else terms, reduction, "gaussian_nll_loss")
+
+
+@declared
+def _check_variances(var: Any) -> None:
+    if any_true(var.detach() < 0):
+        raise ArgumentError("gaussian_nll_loss", "a negative variance", "variances are not negative",
+                            "predict their logarithm or apply softplus")
 
 
 def _variances(input: Any, var: Any) -> Any:

@@ -9,10 +9,13 @@ from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_plugins.contract.dtypes import int64
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, IndexOutOfRange, ShapeError
+from tensocket_plugins.contract.launch_recorder import note_range
 
+from ...indexing.gather_scatter import gather_valid
 from ...kinds.composite import composite
 from ...kinds.pointwise import Pointwise
-from ...reductions.value_checks import value_range
+from ...reductions.value_checks import checked_range
+from ...unrolled.checks import declared, run_check
 from .losses import log_sigmoid, reduced, reduction_name
 
 soft_margin_terms: Final = Pointwise(
@@ -112,6 +115,16 @@ def multi_margin_loss(input: Any, target: Any, p: float = 1, margin: float = 1.0
     return reduced(loss.reshape(tuple(target.shape)), reduction, "multi_margin_loss")
 
 
+@declared
+def _check_classes(target: Any, classes: int) -> None:
+    if target.numel():
+        note_range(target._array, -1, classes)
+        least, most = checked_range(target)
+        if least < -1 or most >= classes:
+            raise IndexOutOfRange("multilabel_margin_loss", f"targets for {classes} classes",
+                                  "targets are classes, or -1 at the end", "check the number of classes")
+
+
 @composite("multilabel_margin_loss(Tensor input, Tensor target, any reduction='mean') -> Tensor", method=False,
            namespace="nn.functional")
 def multilabel_margin_loss(input: Any, target: Any, reduction: Any = "mean") -> Any:
@@ -136,16 +149,14 @@ def multilabel_margin_loss(input: Any, target: Any, reduction: Any = "mean") -> 
         raise DtypeError("multilabel_margin_loss", f"target of dtype {target.dtype.name}", "classes are int64",
                          "convert them with .long()")
     target, classes = target.reshape(tuple(rows.shape)), rows.shape[1]
-    if target._device_state.holds_data and target.numel():
-        least, most = value_range(target)
-        if least < -1 or most >= classes:
-            raise IndexOutOfRange("multilabel_margin_loss", f"targets for {classes} classes",
-                                  "targets are classes, or -1 at the end", "check the number of classes")
+    if target._device_state.holds_data:
+        run_check(_check_classes, target, classes)
     listed = (target < 0).cumsum(1) == 0
-    index = target.masked_fill(~listed, 0)
-    right = (rows.new_zeros(tuple(rows.shape)).scatter_add(1, index, listed.to(rows.dtype))) > 0
-    terms = _missed(1 - rows.gather(1, index).unsqueeze(2) + rows.unsqueeze(1))
-    loss = terms.masked_fill(~listed.unsqueeze(2) | right.unsqueeze(1), 0).sum((1, 2)) / classes
+    index = target.masked_fill(~listed, 0).clamp(0, classes - 1)
+    right = (index.unsqueeze(2) == rows.new_arange(0, classes, 1)).logical_and(listed.unsqueeze(2)).any(1)
+    terms = _missed(1 - call(gather_valid, rows, 1, index).unsqueeze(2) + rows.unsqueeze(1))
+    terms = terms.masked_fill(~listed.unsqueeze(2) | right.unsqueeze(1), 0)
+    loss = terms.reshape(rows.shape[0], classes * classes).sum(1) / classes
     return reduced(loss if input.ndim == 2 else loss.reshape(()), reduction, "multilabel_margin_loss")
 
 

@@ -169,9 +169,13 @@ def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any,
     Raises:
         ShapeError: The shapes do not fit each other.
     """
-    result = layer_norm(input, normalized_shape, weight, bias, eps)
-    dims = tuple(range(input.ndim - len(tuple(normalized_shape)), input.ndim))
-    return result, *_statistics(input.detach(), dims, eps, True, weight)
+    shape = tuple(normalized_shape)
+    _check_end("layer_norm", input, shape, weight, bias)
+    check_dtypes("layer_norm", input, weight, bias)
+    with blame("layer_norm"):
+        result, mean, var = normalized(input, _LAST[len(shape)], weight, bias, eps)
+    kept = input.dtype if weight is None else weight.dtype
+    return result, mean.detach().to(kept), (var.detach() + eps).rsqrt().to(kept)
 
 
 def _statistics(input: Any, dims: tuple[int, ...], eps: float, keepdim: bool, weight: Any) -> tuple[Any, Any]:

@@ -7,11 +7,12 @@ from typing import Any
 
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call
-from tensocket_core.dispatch.modes import no_grad
+from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from ...deterministic import alert_not_deterministic
+from ...indexing.gather_scatter import gather_valid
 from ...kinds.composite import composite
 from ...random import rand
 from ..convolution.convolution import numbers
@@ -119,6 +120,23 @@ def _samples_of(operator: str, samples: Any, lead: tuple[int, ...], dims: int) -
     return samples.narrow(0, 0, images).reshape((*lead, dims))
 
 
+@composite(
+    "fractional_places(Tensor input, Tensor samples, int[] sizes, int[] outputs, int[] kernel, bool inside) -> Tensor",
+    method=False, function=False)
+def fractional_places(input: Any, samples: Any, sizes: Any, outputs: Any, kernel: Any, inside: bool) -> Any:
+    """Return the positions of the largest elements of randomly placed windows; ``inside``: all lie in the image."""
+    dims, lead = len(sizes), tuple(samples.shape[:-1])
+    # PyTorch takes the random numbers of two dimensions from the last one on, those of three from the first.
+    order = (1, 0) if dims == 2 else (0, 1, 2)
+    places = _fractional_places(samples, order, sizes, outputs, kernel)
+    flat = input.reshape((*lead, math.prod(sizes)))
+    line = places.reshape((*lead, math.prod(places.shape[len(lead):])))
+    line = line.clamp(0, math.prod(sizes) - 1) if inside else line
+    values = call(gather_valid, flat, len(lead), line) if inside else flat.gather(-1, line)
+    best = values.reshape(tuple(places.shape)).argmax(-1, True)
+    return call(gather_valid, places, places.ndim - 1, best).squeeze(-1)
+
+
 def _fractional(dims: int, input: Any, kernel_size: Any, output_size: Any, output_ratio: Any,
                 return_indices: bool, samples: Any) -> Any:
     operator = f"fractional_max_pool{dims}d"
@@ -139,18 +157,12 @@ def _fractional(dims: int, input: Any, kernel_size: Any, output_size: Any, outpu
     if 0 in outputs:
         none = input.new_empty((*lead, *outputs), dtype=dtypes.int64)
         return (picked(input, none, dims), none) if return_indices else picked(input, none, dims)
-    if samples is None:
+    own = samples is None  # then all positions lie in the image
+    if own:
         batch = lead if len(lead) == 2 else (1, *lead)
         samples = rand((*batch, dims), dtype=input.dtype, device=input.device)
-    # PyTorch takes the random numbers of two dimensions from the last one on, those of three from the first.
-    order = (1, 0) if dims == 2 else (0, 1, 2)
-    with no_grad():
-        samples = _samples_of(operator, samples.to(input.dtype), lead, dims)
-        places = _fractional_places(samples, order, sizes, outputs, kernel)
-        flat = input.detach().reshape((*lead, math.prod(sizes)))
-        line = places.reshape((*lead, math.prod(places.shape[len(lead):])))
-        values = flat.gather(-1, line).reshape(tuple(places.shape))
-        chosen = places.gather(-1, values.argmax(-1, True)).squeeze(-1)
+    samples = _samples_of(operator, samples.detach().to(input.dtype), lead, dims)
+    chosen = call(COMPOSITES["fractional_places"], input.detach(), samples, sizes, outputs, kernel, own)
     result = picked(input, chosen, dims)
     return (result, chosen) if return_indices else result
 

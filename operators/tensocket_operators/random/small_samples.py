@@ -1,0 +1,63 @@
+"""Samples for few parameters in the host's memory: the numbers of the general path, by a few NumPy calls.
+
+NumPy's products, sums and comparisons have the bits of kernels. Every function returns None for calls that it does not
+serve, and for wrong ones: the general path serves those, and raises the errors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tensocket_core.device import BY_KEY, DeviceState
+from tensocket_core.keys import DIM0, DTYPE_MASK, DTYPE_OF
+from tensocket_core.tensor import wrap
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.kit.host_kernels_quiet import quiet
+
+from .ahead import FEW
+from .distributions import NORMAL, UNIFORM
+from .draws import draw_array
+from .generator import Generator
+
+
+def _small(input: Any) -> tuple[DeviceState, DType] | None:
+    """Return device and dtype of a small dense tensor of float32 or float64 in the host's memory; None for others."""
+    key, array = getattr(input, "_key", 0), getattr(input, "_array", None)
+    dtype, state = DTYPE_OF.get(key & DTYPE_MASK), BY_KEY.get(key & ~(DTYPE_MASK | DIM0))
+    if state is None or type(array) is not np.ndarray or not 0 < array.size <= FEW or not array.flags.c_contiguous:
+        return None
+    return (state, dtype) if dtype is dtypes.float32 or dtype is dtypes.float64 else None
+
+
+def small_normal(mean: Any, std: Any, generator: Generator | None) -> Any:
+    """Return ``normal`` of two small tensors of one shape and dtype; None for other calls, and for wrong ones."""
+    found = _small(mean)
+    if found is None or mean._key != getattr(std, "_key", 0) or _small(std) is None:
+        return None
+    (state, dtype), centre, spread = found, mean._array, std._array
+    if centre.shape != spread.shape or any(x < 0 for x in spread.reshape(-1).tolist()):
+        return None
+    wide = dtype is dtypes.float64
+    drawn = draw_array("randn", NORMAL[wide], state, centre.shape, dtype, 1 + wide, generator)
+    return wrap(np.asarray(_scaled(drawn, spread, centre)), mean._key & ~DIM0)
+
+
+@quiet
+def _scaled(drawn: Any, spread: Any, centre: Any) -> Any:
+    return drawn * spread + centre
+
+
+def small_bernoulli(input: Any, generator: Generator | None) -> Any:
+    """Return ``bernoulli`` of a small dense array in the host's memory; None for other calls, and for wrong ones."""
+    found = _small(input)
+    if found is None:
+        return None
+    (state, dtype), key, array = found, input._key, input._array
+    if not all(0 <= x <= 1 for x in array.reshape(-1).tolist()):  # lists of few numbers take less time than NumPy
+        return None
+    wide = dtype is dtypes.float64
+    drawn = draw_array("rand", UNIFORM[wide], state, array.shape, dtype, 1 + wide, generator)
+    return wrap(np.asarray((drawn < array).astype(array.dtype)), key & ~DIM0)

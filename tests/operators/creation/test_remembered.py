@@ -1,0 +1,144 @@
+"""Factories that copy results of earlier calls: every call returns what the first one returns, in memory of its own."""
+
+from __future__ import annotations
+
+import math
+import struct
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensocket_operators as torch
+from tensocket_operators.creation import remembered
+from tensocket_plugins.contract.errors import ArgumentError, TensocketError
+
+#: Calls after which a result is a copy, and some more.
+CALLS = 5
+MODEL = torch.ones(2, 3)
+#: A call by the device, and the values that it makes.
+CASES: dict[str, tuple[Any, Any]] = {
+    "arange": (lambda d: torch.arange(1, 4, 0.5, device=d), [1, 1.5, 2, 2.5, 3, 3.5]),
+    "arange of float64": (lambda d: torch.arange(3, dtype=torch.float64, device=d), [0, 1, 2]),
+    "linspace": (lambda d: torch.linspace(0, 1, 5, device=d), [0, 0.25, 0.5, 0.75, 1]),
+    "linspace of tensors": (lambda d: torch.linspace(torch.tensor(0.0), torch.tensor(1.0), 3, device=d), [0, 0.5, 1]),
+    "logspace": (lambda d: torch.logspace(0, 2, 3, device=d), [1, 10, 100]),
+    "eye": (lambda d: torch.eye(2, 3, device=d), [[1, 0, 0], [0, 1, 0]]),
+    "scalar_tensor": (lambda d: torch.scalar_tensor(2.5, device=d), 2.5),
+    "full_like": (lambda d: torch.full_like(MODEL, -1.0, device=d), [[-1, -1, -1], [-1, -1, -1]]),
+    "new_full": (lambda d: MODEL.new_full((2,), 7, device=d), [7, 7]),
+    "hann_window": (lambda d: torch.hann_window(4, device=d), [0, 0.5, 1, 0.5]),
+}
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_repeated_calls_make_equal_tensors_of_their_own(device, name):
+    call, wanted = CASES[name]
+    made = [call(device) for _ in range(CALLS)]
+    for k, x in enumerate(made):
+        assert (x.dtype, x.device, x.stride()) == (made[0].dtype, made[0].device, made[0].stride())
+        assert np.allclose(x.tolist(), wanted)
+        x.fill_(-k)
+        assert x._version == 1
+    assert all((np.array(x.tolist()) == -k).all() for k, x in enumerate(made))
+    assert np.allclose(call(device).tolist(), wanted)
+
+
+def bits(x: Any) -> bytes:
+    return struct.pack("d", x.item())
+
+
+def test_numbers_count_by_their_bits():
+    for _ in range(CALLS):
+        assert bits(torch.full_like(MODEL[0, 0], 0.0)) == struct.pack("d", 0.0)
+        assert bits(torch.full_like(MODEL[0, 0], -0.0)) == struct.pack("d", -0.0)
+        assert [torch.arange(n).dtype for n in (2, 2.0)] == [torch.int64, torch.float32]
+        assert math.isnan(torch.scalar_tensor(math.nan).item())
+
+
+def test_a_size_of_another_type_is_still_refused():
+    for _ in range(CALLS):
+        MODEL.new_full((2, 1), 0.0)
+    for size in ((2, 1.0), (2, True)):
+        with pytest.raises(TensocketError):
+            MODEL.new_full(size, 0.0)
+
+
+def test_models_count_by_key_and_layout():
+    wide, turned = torch.ones(3, 3, dtype=torch.float64), torch.ones(3, 3).t().contiguous().t()
+    for _ in range(CALLS):
+        assert torch.full_like(wide, 1).dtype is torch.float64
+        assert torch.full_like(turned, 1).stride() == (1, 3)
+        assert torch.full_like(turned.contiguous(), 1).stride() == (3, 1)
+        leaf = torch.full_like(torch.ones(2, requires_grad=True), 1)
+        assert not leaf.requires_grad
+        assert torch.full_like(leaf, 1, requires_grad=True).requires_grad
+
+
+def test_defaults_count():
+    for _ in range(CALLS):
+        for dtype in (torch.float64, torch.float32):
+            torch.set_default_dtype(dtype)
+            try:
+                assert torch.linspace(0, 1, 2).dtype is dtype
+                assert torch.eye(2).dtype is dtype
+            finally:
+                torch.set_default_dtype(torch.float32)
+        for place in ("ref:1", "ref:0"):
+            with torch.device(place):
+                assert str(torch.eye(2).device) == place
+                assert torch.linspace(0, 1, 2).device == torch.eye(2).device
+    assert torch.eye(2, device="meta").device.type == "meta"
+
+
+def test_errors_come_from_the_factory():
+    for _ in range(CALLS):
+        with pytest.raises(ArgumentError, match=r"^\[arange\] start=0, end=3, step=0 — "):
+            torch.arange(0, 3, 0)
+        with pytest.raises(TensocketError):
+            torch.eye(2, device="nowhere")
+
+
+def test_uninitialised_memory_is_filled_if_results_must_be_reproducible():
+    for _ in range(CALLS):
+        torch.empty_strided((3,), (1,))
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert all(map(math.isnan, torch.empty_strided((3,), (1,)).tolist()))
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize(("size", "stride"), [((3, 2), (2, 1)), ((3, 2), (1, 3)), ((3, 2), (5, 1)), ((0, 2), (7, 1)),
+                                              ((2, 1), (1, 9)), ((2, 3), (0, 1))])
+def test_strides_are_those_asked_for(size, stride):
+    for _ in range(CALLS):
+        assert torch.empty_strided(size, stride).stride() == stride
+        assert MODEL.new_empty_strided(size, stride).stride() == stride
+
+
+def test_calls_that_always_differ_are_not_kept(monkeypatch):
+    monkeypatch.setattr(remembered, "_NOTED", 3)
+    calls = []
+    make = remembered.remembered(lambda n, *, device=None: calls.append(n) or torch.full((n,), n, device=device))
+    for n in (*range(1, 20), 19, 19):
+        assert make(n).tolist() == [n] * n
+    assert calls == [*range(1, 20), 19, 19]
+
+
+def test_threads_get_their_own_tensors():
+    made: list[Any] = []
+
+    def run() -> None:
+        for k in range(200):
+            x = torch.linspace(0, 1, 3)
+            made.append((x.tolist(), k))
+            x.zero_()
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {tuple(values) for values, _ in made} == {(0.0, 0.5, 1.0)}
