@@ -92,7 +92,7 @@ class ModuleCalls:
             self.stack = outer
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def noting(self) -> Iterator[None]:
         """Note the calls of this thread in a block."""
         with _LOCK:
             _NOTES[get_ident()] = self

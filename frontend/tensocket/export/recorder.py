@@ -209,7 +209,7 @@ class ExportRecorder(TorchDispatchMode, ReadObserver):
         INTERCEPTORS.append(refuse_function)
         try:
             modules = self.run.modules
-            noted = nullcontext() if modules is None else modules.watched()
+            noted = nullcontext() if modules is None else modules.noting()
             with drafting(), noted, symbolic_sizes(self if self._symbolic else None), self, self._functions:
                 yield
             self._note_grad(began)

@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from tensocket.errors import ArgumentError, CompileError, DamagedFileError, ExportError
+from tensocket_compiler.backends.contents import SavedContents
 from tensocket_compiler.calls.variant import Variant, capture
 from tensocket_compiler.capture.guards import Guards
+from tensocket_compiler.capture.object_words import TensorPart
+from tensocket_core.dispatch.overrides import version_counter
 from tensocket_core.pytree import tree_flatten, tree_unflatten
 from tensocket_plugins.kit.disk_cache import default_directory
 
@@ -48,9 +51,19 @@ class CompiledProgram:
                               "outputs", "compiled programs write in place", "compile the program before "
                               "run_decompositions")
         self.program = program
-        self._forward = program.graph_module.forward
-        self._state = [None if spec.kind is InputKind.USER_INPUT else state_tensor(program, spec)
-                       for spec in program.graph_signature.input_specs]
+        specs = program.graph_signature.input_specs
+        state = [None if spec.kind is InputKind.USER_INPUT else state_tensor(program, spec) for spec in specs]
+        forward = program.graph_module.forward
+
+        def run(*inputs: Any) -> Any:
+            rest = iter(inputs)
+            return forward(*[next(rest) if x is None else x for x in state])
+
+        self._run = run
+        #: Parameters, buffers and constants by path; guards watch that they stay where they are.
+        self._state = {str(spec.target): x for spec, x in zip(specs, state, strict=True) if x is not None}
+        for x in self._state.values():
+            version_counter(x)  # made now, so that writes later do not look like another tensor
         self._variants: list[Variant] = []
 
     def warm(self, *args: Any, **kwargs: Any) -> CompiledProgram:
@@ -67,14 +80,12 @@ class CompiledProgram:
                 raise ExportError("CompiledProgram.warm", "a program without example inputs", "graphs are for the "
                                   "sizes of arguments", "pass arguments")
             args, kwargs = self.program.example_inputs
-        saved = [x.detach().clone() for x in self._state if x is not None and not x.is_sparse]
+        saved = SavedContents()
+        for name in self._state:
+            if name in self.program.graph_signature.buffers:
+                saved.preserve(self._state[name])
         self(*args, **kwargs)
-        from tensocket import no_grad
-
-        with no_grad():
-            for x, contents in zip([x for x in self._state if x is not None and not x.is_sparse], saved, strict=True):
-                if not x.equal(contents):
-                    x.copy_(contents)
+        saved.restore()
         return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -94,17 +105,16 @@ class CompiledProgram:
                               f"have the structure {spec.in_spec.brief()}", "pass arguments as in the export")
         if self.program._guards is not None:
             self.program._guards(*leaves)
-        rest = iter(leaves)
-        inputs = tuple([next(rest) if x is None else x for x in self._state])
         with no_grad():
-            return tree_unflatten(self._run(inputs), spec.out_spec)
+            return tree_unflatten(self._results(tuple(leaves)), spec.out_spec)
 
-    def _run(self, inputs: tuple[Any, ...]) -> Any:
+    def _results(self, inputs: tuple[Any, ...]) -> Any:
         for variant in self._variants:
             tensors = variant.fits(inputs, {})
             if tensors is not None:
                 return variant(tensors)
-        result, made = capture(self._forward, Guards([]), inputs, {})
+        unique = {id(x): (path, x) for path, x in reversed(self._state.items())}
+        result, made = capture(self._run, Guards([TensorPart(x, path) for path, x in unique.values()]), inputs, {})
         if not isinstance(made, Variant):
             raise CompileError("CompiledProgram", f"a program with no compiled graph: {made}", "a compiled program is "
                                "a graph of operators", "call program.module() instead")

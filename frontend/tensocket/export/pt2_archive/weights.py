@@ -78,19 +78,28 @@ def read_tensors(archive: Reader, table: str, folder: str) -> dict[str, Any]:
     """
     config = json.loads(archive.read(table))["config"]
     storages: dict[str, Any] = {}
-    found = {}
+    found: dict[str, Any] = {}
+    known: dict[str, Any] = {}
     for path, entry in config.items():
-        name = entry["path_name"]
-        if not isinstance(name, str) or "/" in name:
-            raise ValueError(f"a tensor in the file {name!r}")
-        if entry["use_pickle"]:
-            tensor = _loaded(archive, folder + name)
-        else:
-            tensor = _placed(archive, folder + name, entry["tensor_meta"], storages)
-        is_parameter = entry["is_param"] and not isinstance(tensor, Parameter)
-        needs_grad = bool(entry["tensor_meta"]["requires_grad"])
-        found[path] = Parameter(tensor, requires_grad=needs_grad) if is_parameter else tensor
+        # Two paths with one tensor have the same entry, and get the same tensor again.
+        key = json.dumps(entry, sort_keys=True)
+        if key not in known:
+            known[key] = _tensor(archive, folder, entry, storages)
+        found[path] = known[key]
     return found
+
+
+def _tensor(archive: Reader, folder: str, entry: Json, storages: dict[str, Any]) -> Any:
+    name = entry["path_name"]
+    if not isinstance(name, str) or "/" in name:
+        raise ValueError(f"a tensor in the file {name!r}")
+    if entry["use_pickle"]:
+        tensor = _loaded(archive, folder + name)
+    else:
+        tensor = _placed(archive, folder + name, entry["tensor_meta"], storages)
+    if not entry["is_param"] or isinstance(tensor, Parameter):
+        return tensor
+    return Parameter(tensor, requires_grad=bool(entry["tensor_meta"]["requires_grad"]))
 
 
 def _loaded(archive: Reader, name: str) -> Any:
