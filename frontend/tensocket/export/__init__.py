@@ -14,6 +14,7 @@ from tensocket_operators import Tensor
 from .additional_inputs import AdditionalInputs
 from .assembling import assemble
 from .capture import capture
+from .decompositions import CustomDecompTable, default_decompositions
 from .dynamic_shapes import Dim, ShapesCollection, dims
 from .exported_program import (
     CallSpec,
@@ -33,6 +34,7 @@ from .graph_signature import (
     TensorArgument,
 )
 from .guards import ConstraintViolation, GuardError
+from .module_calls import ModuleCalls
 from .pt2_archive.package import load, save
 from .unflatten import FlatArgsAdapter, UnflattenedModule, unflatten
 
@@ -75,7 +77,7 @@ def export(mod: Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None 
     additional = dynamic_shapes if isinstance(dynamic_shapes, AdditionalInputs) else None
     if additional is not None:
         dynamic_shapes = additional.dynamic_shapes(mod, args, named)
-    captured = capture(mod, args, named, dynamic_shapes, tuple(preserve_module_call_signature))
+    captured = capture(mod, args, named, dynamic_shapes, ModuleCalls(mod, tuple(preserve_module_call_signature)))
     program = assemble(captured, mod, args, named)
     if additional is not None:
         additional.verify(program)
@@ -104,8 +106,9 @@ def register_dataclass(cls: type, *, serialized_type_name: str | None = None) ->
     pytree.register_dataclass(cls, serialized_type_name=serialized_type_name)
 
 
-__all__ = ["AdditionalInputs", "ArgumentSpec", "CallSpec", "ConstantArgument", "ConstraintViolation", "Dim",
-           "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram", "FlatArgsAdapter", "GuardError",
-           "InputKind", "InputSpec", "ModuleCallEntry", "ModuleCallSignature", "OutputKind", "OutputSpec",
-           "ShapesCollection", "Tensor", "TensorArgument", "UnflattenedModule", "dims", "draft_export", "export",
-           "load", "register_dataclass", "save", "unflatten"]
+__all__ = ["AdditionalInputs", "ArgumentSpec", "CallSpec", "ConstantArgument", "ConstraintViolation",
+           "CustomDecompTable", "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram",
+           "FlatArgsAdapter", "GuardError", "InputKind", "InputSpec", "ModuleCallEntry", "ModuleCallSignature",
+           "OutputKind", "OutputSpec", "ShapesCollection", "Tensor", "TensorArgument", "UnflattenedModule",
+           "default_decompositions", "dims", "draft_export", "export", "load", "register_dataclass", "save",
+           "unflatten"]

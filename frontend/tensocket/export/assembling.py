@@ -11,7 +11,8 @@ from .guards import guards_of
 from .values import Symbol, ValueRanges
 
 
-def assemble(captured: Captured, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
+def assemble(captured: Captured, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
+             dialect: str = "TRAINING") -> ExportedProgram:
     """Return the program of a captured module.
 
     Args:
@@ -19,6 +20,7 @@ def assemble(captured: Captured, module: Any, args: tuple[Any, ...], kwargs: dic
         module: The module.
         args: The positional arguments of the capture.
         kwargs: Its keyword arguments.
+        dialect: Which operators the graph calls.
 
     Raises:
         ExportError: The graph has no place for a part of the program.
@@ -35,7 +37,7 @@ def assemble(captured: Captured, module: Any, args: tuple[Any, ...], kwargs: dic
                                                    if x.persistent is not False},
         _ranges(captured), [ModuleCallEntry("", signature), *_entries(captured, builder)], (args, kwargs),
         {**outside, **builder.constants}, guards=guards_of(captured.plan, captured.guards),
-        argument_names=captured.names)
+        argument_names=captured.names, dialect=dialect)
 
 
 def _entries(captured: Captured, builder: GraphBuilder) -> list[ModuleCallEntry]:

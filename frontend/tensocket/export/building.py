@@ -258,6 +258,16 @@ class GraphBuilder:
 
     def _output(self) -> None:
         outputs: list[Any] = []
+        sources = self._captured.sources
+        for number, new in self._captured.run.mutated.items():
+            outputs.append(self._node(new))
+            arg = TensorArgument(outputs[-1].name)
+            if number >= len(sources):
+                spec = OutputSpec(OutputKind.USER_INPUT_MUTATION, arg, self._nodes[number].name)
+            else:
+                kind = OutputKind.PARAMETER_MUTATION if sources[number].kind == "p" else OutputKind.BUFFER_MUTATION
+                spec = OutputSpec(kind, arg, sources[number].path)
+            self.signature.output_specs.append(spec)
         for leaf in self._captured.leaves:
             outputs.append(self._argument(leaf))
             self.signature.output_specs.append(OutputSpec(OutputKind.USER_OUTPUT, _spec_of(outputs[-1]), None))
@@ -273,6 +283,8 @@ class GraphBuilder:
         return ModuleCallSignature(inputs, outputs, call.in_spec, call.out_spec)
 
     def _spec(self, leaf: Any) -> ArgumentSpec:
+        if isinstance(leaf, Slot):
+            return _spec_of(self._node(leaf.number))
         if isinstance(leaf, SymNumber):
             return _spec_of(self.number(self._captured.merger.simplified(leaf.expression)))
         if not isinstance(leaf, Tensor):

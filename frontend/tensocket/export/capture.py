@@ -81,7 +81,7 @@ class Captured:
 
 
 def capture(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any,
-            preserved: tuple[str, ...] = ()) -> Captured:
+            modules: ModuleCalls | None = None, recorder: type[ExportRecorder] | Any = ExportRecorder) -> Captured:
     """Record a module.
 
     Args:
@@ -89,7 +89,8 @@ def capture(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_
         args: Its positional arguments.
         kwargs: Its keyword arguments.
         dynamic_shapes: As for ``export``.
-        preserved: Paths of the submodules whose arguments and results are noted.
+        modules: Notes of the calls of modules; None if there are none.
+        recorder: Makes the recorder of a run.
 
     Raises:
         ExportError: It has no graph that is right for all inputs.
@@ -98,7 +99,7 @@ def capture(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_
     plan = SizePlan(leaves_of(arguments, dynamic_shapes))
     while True:
         try:
-            return _captured(module, args, kwargs, plan, [name for name, _ in arguments], preserved)
+            return _captured(module, args, kwargs, plan, [name for name, _ in arguments], modules, recorder)
         except ConstraintViolation as error:
             hints = [root for root in error.roots if root.kind == "AUTO"]
             if not hints:
@@ -120,14 +121,16 @@ def named_arguments(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _captured(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], plan: SizePlan,
-              names: list[str], preserved: tuple[str, ...]) -> Captured:
+              names: list[str], modules: ModuleCalls | None, recorder: Any) -> Captured:
     sources = sources_of(module)
     in_spec = tree_flatten((args, kwargs))[1]
     base = plan.base()
-    runs = [_run(module, in_spec, plan, base, sources, ModuleCalls(module, preserved))]
+    if modules is not None:
+        modules.begin()
+    runs = [_run(module, in_spec, plan, base, sources, recorder, modules)]
     for sizes in plan.others():
         try:
-            runs.append(_run(module, in_spec, plan, sizes, sources))
+            runs.append(_run(module, in_spec, plan, sizes, sources, recorder))
         except ExportError:
             raise
         except Exception as error:
@@ -157,19 +160,20 @@ def sources_of(module: Any) -> list[Source]:
 
 
 def _run(module: Any, in_spec: Any, plan: SizePlan, sizes: dict[Root, int], sources: list[Source],
-         modules: ModuleCalls | None = None) -> Run:
+         make_recorder: Any = ExportRecorder, modules: ModuleCalls | None = None) -> Run:
     """Record one run, and undo what it does to the module; the first one notes calls of modules, too."""
     leaves = [_resized(leaf.value, plan.shape(at, sizes)) for at, leaf in enumerate(plan.leaves)]
     tensors = [source.tensor for source in sources]
     with undone(module) as state:
         inputs = [leaf if isinstance(leaf, Tensor) else None for leaf in leaves]
-        recorder = ExportRecorder([*tensors, *inputs], len(tensors), state.preserve, symbolic=bool(plan.roots),
-                                  traces=modules is not None, modules=modules)
+        recorder = make_recorder([*tensors, *inputs], len(tensors), state.preserve, symbolic=bool(plan.roots),
+                                 traces=modules is not None, modules=modules)
         args, kwargs = tree_unflatten(leaves, in_spec)
         with recorder.recording():
             result = module(*args, **kwargs)
-        run = recorder.run
+        run: Run = recorder.run
         leaves, spec = tree_flatten(result)
+        run.mutated = recorder.mutations()
         run.assigned = {path: recorder.slot(x) for path, x in state.assigned().items() if x is not None}
         _check_result(leaves)
         run.result = tree_unflatten([recorder.slot(x) if isinstance(x, Tensor) else x for x in leaves], spec)

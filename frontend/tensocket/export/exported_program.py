@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tensocket.errors import ExportError
@@ -195,6 +195,22 @@ class ExportedProgram:
         """
         return _unlifted(self, check_guards)
 
+    def run_decompositions(self, decomp_table: Mapping[Any, Callable[..., Any]] | None = None,
+                           decompose_custom_triton_ops: bool = False) -> ExportedProgram:
+        """Return a program of simpler operators that writes to nothing: what it wrote to buffers are results.
+
+        Args:
+            decomp_table: Decompositions by operator; by default, those of all composite operators. An empty one
+                decomposes nothing, and turns writes into results.
+            decompose_custom_triton_ops: Accepted: there are no such operators.
+
+        Raises:
+            ExportError: The program has no example inputs, or writes that have no such form.
+        """
+        from .decompositions import decompose
+
+        return decompose(self, decomp_table)
+
     def validate(self) -> None:
         """Check that graph, signature and state fit together.
 
@@ -259,6 +275,7 @@ def _unlifted(program: ExportedProgram, check_guards: bool) -> GraphModule:
             attributes[spec.target] = state_tensor(program, spec)
             nodes[node] = graph.create_node("get_attr", spec.target, name=spec.target.replace(".", "_"))
         nodes[node].meta = dict(node.meta)
+        nodes[node].meta["name_in_program"] = node.name
     root = Module()
     for path, value in attributes.items():
         _place(root, path, value, program.graph_signature)
@@ -273,8 +290,9 @@ def _unlifted(program: ExportedProgram, check_guards: bool) -> GraphModule:
             graph.output(_own(results, nodes))
         elif node.op != "placeholder":
             nodes[node] = graph.node_copy(node, lambda x: nodes[x])
+            nodes[node].meta["name_in_program"] = node.name
     call = program.call_spec
-    graph._codegen = _PyTreeCodeGen(_PyTreeInfo(_names(program), call.in_spec, call.out_spec))
+    graph._codegen = _PyTreeCodeGen(_PyTreeInfo(argument_names(program), call.in_spec, call.out_spec))
     made = _make_graph_module(root, graph, "GraphModule", graph_module_cls=_ExportedModule)
     for path, value in attributes.items():
         _place(made, path, value, program.graph_signature)
@@ -303,7 +321,7 @@ def _own(value: Any, nodes: dict[Any, Any]) -> Any:
     return tuple([nodes.get(x, x) if not isinstance(x, (list, dict)) else x for x in value])
 
 
-def _names(program: ExportedProgram) -> list[str]:
+def argument_names(program: ExportedProgram) -> list[str]:
     """Return the names of the arguments, as many as the structure has."""
     args, kwargs = program.call_spec.in_spec.children()
     names, keywords = list(program._argument_names), list(kwargs.context)

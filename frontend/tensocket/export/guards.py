@@ -152,6 +152,12 @@ class InputGuards(Module):
                               "plus a constant", "export the program with a Dim for each size")
         return next((x for x in found if x[2] is root), found[0])
 
+    @staticmethod
+    def root_of(expression: Any) -> Root | None:
+        """Return the only root of a size that is a multiple of it plus a constant; None for other sizes."""
+        roots = sizes_in_roots(expression)
+        return roots[0] if len(roots) == 1 and _is_affine(expression) else None
+
     def name_of(self, root: Root) -> str:
         """Return how messages call a root: the size of an input, even where it only follows from that."""
         at, k, _ = self._origins[root]

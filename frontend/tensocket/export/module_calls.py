@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from threading import get_ident
 from typing import Any, Final
@@ -29,7 +29,7 @@ class CallOfModule:
     """The arguments and the result of a module.
 
     Attributes:
-        inputs: Leaves of the arguments.
+        inputs: Leaves of the arguments; slots in place of tensors that operators have used.
         in_spec: Their structure.
         outputs: Leaves of the result.
         out_spec: Their structure.
@@ -67,10 +67,16 @@ class ModuleCalls:
                                   f"submodules, which are {', '.join(x for x in aliases if x)}", "use one of these")
         self._paths = {id(m): path for path, m in modules.items()}
         self._preserved = {self._paths[id(aliases[path])] for path in preserved}
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin anew."""
         self._counts: Counter[str] = Counter()
         self.stack: tuple[Frame, ...] = ()
         self.paths: list[str] = []
         self.signatures: dict[str, CallOfModule] = {}
+        #: Returns what stands for a tensor from here on: its slot, or the tensor itself if nothing has used it.
+        self.stand_in: Callable[[Any], Any] = lambda x: x
 
     def run(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a module, and note it."""
@@ -83,27 +89,40 @@ class ModuleCalls:
         self.paths.append(name)
         outer, self.stack = self.stack, (*self.stack, (name, type_name(type(module))))
         try:
-            given = tree_flatten((args, kwargs)) if path in self._preserved else None
+            given = self._leaves((args, kwargs)) if path in self._preserved else None
             result = _plain_call(module, *args, **kwargs)
             if given is not None:
-                self.signatures[name] = CallOfModule(*given, *tree_flatten(result))
+                self.signatures[name] = CallOfModule(*given, *self._leaves(result))
             return result
         finally:
             self.stack = outer
 
-    @contextmanager
-    def noting(self) -> Iterator[None]:
-        """Note the calls of this thread in a block."""
+    def _leaves(self, value: Any) -> tuple[list[Any], Any]:
+        leaves, spec = tree_flatten(value)
+        return [self.stand_in(x) for x in leaves], spec
+
+    def noting(self, stand_in: Callable[[Any], Any]) -> AbstractContextManager[Any]:
+        """Return a block in which the calls of this thread are noted.
+
+        Args:
+            stand_in: Returns what stands for a leaf: the slot of a tensor that an operator has used, or the leaf.
+        """
+        self.stand_in = stand_in
+        return _noting(self)
+
+
+@contextmanager
+def _noting(notes: ModuleCalls) -> Iterator[None]:
+    with _LOCK:
+        _NOTES[get_ident()] = notes
+        Module.__call__ = _call  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
         with _LOCK:
-            _NOTES[get_ident()] = self
-            Module.__call__ = _call  # type: ignore[method-assign]
-        try:
-            yield
-        finally:
-            with _LOCK:
-                del _NOTES[get_ident()]
-                if not _NOTES:
-                    Module.__call__ = _plain_call  # type: ignore[method-assign]
+            del _NOTES[get_ident()]
+            if not _NOTES:
+                Module.__call__ = _plain_call  # type: ignore[method-assign]
 
 
 def _call(self: Any, *args: Any, **kwargs: Any) -> Any:

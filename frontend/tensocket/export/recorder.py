@@ -19,6 +19,7 @@ from tensocket_core.geometry import memory_of
 from tensocket_core.keys import AUTOGRAD
 from tensocket_operators import Tensor
 from tensocket_operators.differentiation.function import INTERCEPTORS
+from tensocket_operators.random.positions import rng_states
 from tensocket_plugins.contract.drafts import drafting
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, unobserved
 
@@ -96,6 +97,7 @@ class Run:
         result: The value that the function returned.
         assigned: Tensors that the function assigned to buffers, by path.
         modules: The calls of modules; None if they are not noted.
+        mutated: For inputs that functional graphs return in place of writing to them, the number of the new tensor.
     """
 
     calls: list[Call] = field(default_factory=list)
@@ -106,6 +108,7 @@ class Run:
     result: Any = None
     assigned: dict[str, Any] = field(default_factory=dict)
     modules: ModuleCalls | None = None
+    mutated: dict[int, int] = field(default_factory=dict)
 
     @property
     def stack(self) -> tuple[Frame, ...]:
@@ -144,6 +147,8 @@ class ExportRecorder(TorchDispatchMode, ReadObserver):
         self.symbols: list[Any] = []
         self._grad = True
         self._running = False
+        #: Positions of the random streams behind the last call.
+        self._positions: Any = None
         self._functions = PublicFunctions(self)
 
     # ---- tensors
@@ -185,6 +190,15 @@ class ExportRecorder(TorchDispatchMode, ReadObserver):
             return slice(*[self.slots(x, make) for x in (value.start, value.stop, value.step)])
         return plain_number(value)
 
+    def _stand_in(self, leaf: Any) -> Any:
+        """Return the slot of a tensor that the run has used, or the leaf itself."""
+        number = self.number_of(leaf) if isinstance(leaf, Tensor) else None
+        return leaf if number is None else Slot(number)
+
+    def mutations(self) -> dict[int, int]:
+        """Return the inputs that the graph returns in place of writing to them: none."""
+        return {}
+
     # ---- the block
 
     @contextmanager
@@ -196,6 +210,7 @@ class ExportRecorder(TorchDispatchMode, ReadObserver):
         """
         me = get_ident()
         self._grad = STATE.grad_enabled
+        self._positions = rng_states()
         began = self._grad
         VALUE_OBSERVERS[me] = self
 
@@ -209,10 +224,11 @@ class ExportRecorder(TorchDispatchMode, ReadObserver):
         INTERCEPTORS.append(refuse_function)
         try:
             modules = self.run.modules
-            noted = nullcontext() if modules is None else modules.noting()
+            noted = nullcontext() if modules is None else modules.noting(self._stand_in)
             with drafting(), noted, symbolic_sizes(self if self._symbolic else None), self, self._functions:
                 yield
             self._note_grad(began)
+            self._check_draws()
         except StopExport as stopped:
             raise stopped.error from None
         finally:
@@ -235,6 +251,7 @@ class ExportRecorder(TorchDispatchMode, ReadObserver):
         written = [] if schema is None else [
             x for p, value in zip(schema.parameters, args, strict=False) if p.mutated for x in tensors_in(value)]
         written += [args[0]] if func.name == "setitem" else []
+        self._check_draws()
         before = STATE.before_dispatch
         self._note_grad(before is None or not before & AUTOGRAD)
         given, named = self.slots(args), self.slots(kwargs)
@@ -247,6 +264,7 @@ class ExportRecorder(TorchDispatchMode, ReadObserver):
                 result = self._call(func, args, kwargs)
         finally:
             self._running = outer
+        self._positions = rng_states()
         written += [x for x, version in versions if x._version != version]
         if not written:
             self._check_shapes(func, args, kwargs, result)
@@ -266,6 +284,13 @@ class ExportRecorder(TorchDispatchMode, ReadObserver):
         with thread_state(exclude=before):
             return func(*args, **kwargs)
 
+    def _check_draws(self) -> None:
+        """Refuse random numbers that no operator has drawn: they would be constants of the graph."""
+        known, found = self._positions, rng_states()
+        if any(found[key] != known[key] for key in found.keys() & known.keys()):
+            self._stop("random numbers", "they are drawn outside of operators, so that the graph would have constants",
+                       "draw them with operators, such as rand and bernoulli, in place of methods that fill a tensor")
+
     def run_whole(self, record: Any, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a public function that is one call of its operator, whatever its class of tensors makes of it."""
         self._note_grad(STATE.grad_enabled)
@@ -278,6 +303,7 @@ class ExportRecorder(TorchDispatchMode, ReadObserver):
             self._running = outer
         self.run.calls.append(Call(record, given, named, self.slots(result, self._know), list(self.symbols), caller(),
                                    self._trace(), False, self.run.stack))
+        self._positions = rng_states()
         return result
 
     def _check_shapes(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:

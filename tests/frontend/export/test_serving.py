@@ -1,4 +1,4 @@
-"""Compiled programs: results, sizes, buffers, and files with their kernels, which other processes do not compile anew."""
+"""Compiled programs: results, sizes, buffers, and files with kernels, which other processes do not compile anew."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_inputs_are_checked(net):
     run = CompiledProgram(exported(net))
     with pytest.raises(torch.export.GuardError, match=r"Guard failed: x\.size\(\)\[0\] <= 9"):
         run(torch.randn(10, 4), scale=2.0)
-    with pytest.raises(ExportError, match=r"the program's arguments have the structure tuple\(tuple\(\*\), dict\(\*\)\)"):
+    with pytest.raises(ExportError, match=r"the program's arguments have the structure tuple\(tuple\(\*\), dict"):
         run(torch.randn(2, 4), 2.0)
 
 
