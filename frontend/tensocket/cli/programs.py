@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def _run(options: argparse.Namespace) -> int:
     try:
         found = load_pt2(options.file)
     except OSError as error:
-        print(f"tensocket export: {options.file}: {error.strerror}")
+        print(f"tensocket export: {options.file}: {error.strerror}", file=sys.stderr)
         return 1
     for name, program in sorted(found.exported_programs.items()):
         print(as_text(name, program, graph=not options.no_graph))

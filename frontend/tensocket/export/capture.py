@@ -102,9 +102,13 @@ def capture(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_
             return _captured(module, args, kwargs, plan, [name for name, _ in arguments], modules, recorder)
         except ConstraintViolation as error:
             hints = [root for root in error.roots if root.kind == "AUTO"]
-            if not hints:
+            equal = [root for root in error.roots if root.kind == "DYNAMIC" and root.given == error.roots[0].given]
+            if hints:
+                plan.settle(hints)
+            elif len(equal) > 1 and not equal[0].unified:
+                plan.unify(equal)  # they must change together, but may change
+            else:
                 raise
-            plan.settle(hints)
 
 
 def named_arguments(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:

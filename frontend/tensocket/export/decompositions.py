@@ -254,8 +254,8 @@ def _put(target: Any, index: tuple[Any, ...], value: Any) -> Any:
         if all(isinstance(x, Tensor) for x in index):
             filled = value if isinstance(value, Tensor) else target.new_full((), value)
             return target.index_put(index, filled.to(target.dtype))
-        raise ExportError("run_decompositions", f"an assignment at {index}", "positions of assignments are slices and "
-                          "integers, or tensors", "use one kind")
+        raise ExportError("run_decompositions", f"an assignment at {[type(x).__name__ for x in index]}",
+                          "positions of assignments are slices and integers, or tensors", "use one kind")
     value = value if isinstance(value, Tensor) else target.new_full((), value)
     if ... in index:
         at = index.index(...)

@@ -45,12 +45,21 @@ def move_to_device_pass(ep: ExportedProgram, location: Any) -> ExportedProgram:
     ep.example_inputs = tree_map(moved, ep.example_inputs)
     for node in ep.graph.nodes:
         if node.op == "call_function":
-            node.args, node.kwargs = map_aggregate(node.args, moved), map_aggregate(node.kwargs, moved)
+            devices = [_device_of(x) for x in node.args] if getattr(node.target, "name", "") == "to" else node.args
+            named = {name: _device_of(x) if name == "device" else x for name, x in node.kwargs.items()}
+            node.args, node.kwargs = map_aggregate(tuple(devices), moved), map_aggregate(named, moved)
         if "val" in node.meta:
             node.meta["val"] = map_aggregate(node.meta["val"], moved)
     ep.graph_module.recompile()
     ep.validate()
     return ep
+
+
+def _device_of(value: Any) -> Any:
+    """Return arguments with devices in place of their names."""
+    if isinstance(value, tuple):
+        return tuple([_device_of(x) for x in value])
+    return Device(value) if isinstance(value, str) else value
 
 
 __all__ = ["move_to_device_pass"]

@@ -18,6 +18,12 @@ def increase(x: torch.Tensor) -> None:
     x.add_(1)
 
 
+
+def mixed(x):
+    x[torch.tensor([0]), :1] = 2.0
+    return x
+
+
 BATCH = Dim("batch", min=2, max=64)
 
 
@@ -170,6 +176,7 @@ def test_written_arguments_and_preserved_signatures():
 
 
 @pytest.mark.parametrize(("function", "message"), [
+    (mixed, "positions of assignments are slices and integers, or tensors"),
     (lambda x: x.view(4).add_(1) + x.flatten(), "a decomposed program has no memory that tensors share"),
     (lambda x: (increase(x), x)[1],
      "a decomposed program returns new tensors in place of writing, and the operator has no such form"),

@@ -138,6 +138,9 @@ def test_refusals(net, tmp_path):
     with pytest.raises(DamagedFileError):
         aoti_load_package(tmp_path / "both.pt2")
 
+    with pytest.raises(ExportError, match="compiled programs write in place"):
+        CompiledProgram(exported(net).run_decompositions())
+
     class Shared(nn.Module):
         def forward(self, x, y):
             return x + y

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import tensocket as torch
 from tensocket import nn
 from tensocket.errors import ExportError
-from tensocket.export import Dim, FlatArgsAdapter, export, unflatten
+from tensocket.export import Dim, FlatArgsAdapter, export, register_dataclass, unflatten
 from tensocket.export.unflatten import InterpreterModule, InterpreterModuleDispatcher
 
 BATCH = Dim("batch", max=64)
@@ -179,15 +180,94 @@ def test_arguments_of_another_structure():
     one, two = torch.tensor([1.0]), torch.tensor([2.0])
     assert unflatten(program)([one, two], k=two).item() == 5
     assert unflatten(program, Adapter())(one, two, k=two).item() == 4
-    with pytest.raises(ExportError, match="There is no flat args adapter specified"):
+    with pytest.raises(ExportError, match="There is no flat args adapter specified, and the program's arguments have "
+                                          "the structure tuple"):
         unflatten(program)(one, two, k=two)
     with pytest.raises(torch.export.GuardError, match="Guard failed"):
         unflatten(program)([torch.ones(2), two], k=two)
 
 
 def test_refusals(net):
-    with pytest.raises(ExportError, match="preserve_module_call_signature with 'gone' — it lists paths of submodules"):
+    with pytest.raises(ExportError, match="preserve_module_call_signature with 'gone' — it lists paths of submodules, "
+                                          "which are one, "):
         export(net, (torch.randn(3, 4),), preserve_module_call_signature=("gone",))
     made = unflatten(export(net, (torch.randn(3, 4),), preserve_module_call_signature=("one",)))
-    with pytest.raises(ExportError, match="the signature of the module is"):
+    with pytest.raises(ExportError, match=r"the signature of the module is tuple\(tuple\(\*\), dict\(\)\)"):
         made.one([torch.ones(3, 4)])
+
+
+class Scaled(nn.Module):
+    def forward(self, x, factor, *, box=None):
+        return x * factor if box is None else x * factor + box.value
+
+
+@dataclasses.dataclass
+class Box:
+    value: torch.Tensor
+
+
+class Around(nn.Module):
+    """A module whose submodule gets other arguments in each case."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.inner, self.case = Scaled(), case
+
+    def forward(self, x):
+        if self.case == "constant":
+            return self.inner(x, 2.0)
+        if self.case == "class":
+            return self.inner(x, x, box=Box(x))
+        return x
+
+
+class Unused(nn.Module):
+    def forward(self, x):
+        return 1
+
+
+@pytest.mark.parametrize(("case", "message"), [
+    ("constant", "arguments of modules whose signatures are preserved are tensors"),
+    ("class", "arguments of modules whose signatures are preserved are tuples, lists and dicts of tensors"),
+])
+def test_signatures_that_calls_cannot_write(case, message):
+    if case == "class":
+        register_dataclass(Box, serialized_type_name="tests.Box")
+    program = export(Around(case), (torch.ones(2),), preserve_module_call_signature=("inner",))
+    with pytest.raises(ExportError, match=message):
+        unflatten(program)
+
+
+def test_signatures_of_tensors_without_nodes():
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Unused()
+            self.one = torch.ones(2)
+
+        def forward(self, x):
+            return x + self.inner(self.one)
+
+    with pytest.raises(ExportError, match="the signature of a call names nodes"):
+        export(Outer(), (torch.ones(2),), preserve_module_call_signature=("inner",))
+
+
+def test_values_from_outside_of_a_preserved_module():
+    holder = []
+
+    class Other(nn.Module):
+        def forward(self, x):
+            return x + holder[0]
+
+    class Around(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Other()
+
+        def forward(self, x):
+            holder[:] = [x * 2]
+            return self.inner(x)
+
+    program = export(Around(), (torch.ones(2),), preserve_module_call_signature=("inner",))
+    with pytest.raises(ExportError, match="modules use values that they get, make or hold"):
+        unflatten(program)
