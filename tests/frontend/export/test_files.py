@@ -439,7 +439,7 @@ def test_calls_of_save(tmp_path):
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "gone.pt2")
     path.write_bytes(b"no archive")
-    with pytest.raises(DamagedFileError, match="the file must be what torch.export.save wrote, complete and "
+    with pytest.raises(DamagedFileError, match=r"the file must be what torch.export.save wrote, complete and "
                                                 "unchanged"):
         load(path)
 
