@@ -61,15 +61,18 @@ class GraphBuilder:
         self._sizes = 0
         self._paths = _tensor_paths(module)
         self._stack: tuple[Frame, ...] = ()
+        self._prefix = ""
+        #: Comparisons of sizes that the graph does not assert yet.
+        self._waiting = list(captured.asserts)
 
     def build(self) -> None:
         """Build the graph."""
         self._placeholders()
         for call in self._captured.calls:
             self._call(call)
+            self._assert_known()
         self._stack = self._stack[:1]
-        for guard in self._captured.asserts:
-            self._assert(guard)
+        self._assert_known(all_of_them=True)
         for path, slot in self._captured.assigned.items():
             node = next(self._nodes[at] for at, x in enumerate(self._captured.sources) if x.path == path)
             self._make(built_in("copy_"), (node, self._node(slot.number)), {}, "copy__default")
@@ -239,18 +242,28 @@ class GraphBuilder:
 
     def _computed(self, expression: Any) -> Node:
         name, *parts = expression
-        made = self._make(symbols.FUNCTIONS[name], tuple([self.number(x) for x in parts]), {}, name)
+        made = self._make(symbols.FUNCTIONS[name], tuple([self.number(x) for x in parts]), {}, self._prefix + name)
         values = self._captured.merger.values_of(expression)
         made.meta["val"] = SymbolicSize(values[0], self._text(expression)) if values and type(values[0]) is int else (
             values[0] if values else None)
         return made
 
+    def _assert_known(self, all_of_them: bool = False) -> None:
+        """Assert the comparisons whose tensors the graph has, beside the call that made the last one."""
+        for guard in list(self._waiting):
+            if all_of_them or all(size.tensor in self._nodes for side in (guard.left, guard.right)
+                                  for size in symbols.sizes_in(side)):
+                self._waiting.remove(guard)
+                self._assert(guard)
+
     def _assert(self, guard: symbols.Comparison) -> None:
         from tensocket import _assert
 
         function, sign = symbols.COMPARISONS[guard.name]
+        self._prefix = "size_"  # so that calls of the program have PyTorch's names
         left, right = self.number(guard.left), self.number(guard.right)
-        node = self._make(function, (left, right), {}, guard.name)
+        node = self._make(function, (left, right), {}, f"size_{guard.name}")
+        self._prefix = ""
         text = f"Runtime assertion failed for expression {self._text(guard.left)} {sign} {self._text(guard.right)}"
         self._make(_assert, (node, text), {}, "_assert")
 

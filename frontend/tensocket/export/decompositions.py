@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache, partial
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from tensocket_compiler.capture.recorder import caller
 from tensocket_compiler.graph.names import PUBLIC
 from tensocket_core import device as Device
 from tensocket_core.dispatch.modes import STATE, thread_state
+from tensocket_core.dispatch.packets import AtenOverloads
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.formats import layout as Layout
 from tensocket_core.formats import memory_format as MemoryFormat
@@ -30,13 +31,15 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.value_observers import unobserved
 
 from .assembling import assemble
-from .capture import capture
+from .capture import Captured, capture
 from .dynamic_shapes import Dim, ShapesCollection
 from .exported_program import ExportedProgram, argument_names
 from .module_calls import CallOfModule, ModuleCalls
 from .public_functions import leaves_in
 from .recorder import Call, ExportRecorder, Slot, StopExport, set_grad_enabled
 from .symbols import evaluate
+from .values import GraphOperator
+from .watched_sizes import current_recorder
 
 #: The functional form of batch_norm in training.
 _BATCH_NORM: Final = "_native_batch_norm_legit_functional"
@@ -73,7 +76,11 @@ def default_decompositions() -> CustomDecompTable:
 
 
 class _SharedMemory(StopExport):
-    """Ends a run, or the decomposition of an operator, whose parts have no place in a graph without writes."""
+    """Ends a run, or the decomposition of an operator, that writes to memory which several tensors share."""
+
+
+class _NotPublic(Exception):
+    """Ends the decomposition of an operator whose parts are not operators of ``torch.ops``."""
 
 
 class DecomposingRecorder(ExportRecorder):
@@ -116,8 +123,8 @@ class DecomposingRecorder(ExportRecorder):
             operator, complete = self._complete
             try:
                 return self._parts(func, args, kwargs, complete if operator is func else args)
-            except _SharedMemory:
-                # Parts of the operator share memory that they write, or are not public: it stays whole.
+            except (StopExport, _NotPublic):
+                # Parts of the operator read elements, write to shared memory or are not public: it stays whole.
                 self._whole.add(func.name)
         return super().__torch_dispatch__(func, types, args, kwargs)
 
@@ -140,10 +147,8 @@ class DecomposingRecorder(ExportRecorder):
                           else decomposition(*args, **kwargs))
             if all(map(_is_public, run.calls[calls:])):
                 return result
-            raise _SharedMemory(ExportError(
-                "run_decompositions", f"{func.name} with parts that are not public{caller()}", "parts of operators are "
-                "operators of torch.ops", "leave the operator out of the table"))
-        except _SharedMemory:
+            raise _NotPublic
+        except (StopExport, _NotPublic):
             del run.calls[calls:], run.tensors[tensors:], run.literals[literals:]
             for table, contents in tables:
                 table.clear()
@@ -326,6 +331,14 @@ class _Replayer(Interpreter):
         return result
 
 
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function; operators get plain numbers, and the recorder sees the symbolic ones, as in a program."""
+        recorder = current_recorder()
+        if recorder is None or not isinstance(target, AtenOverloads) or isinstance(target, GraphOperator):
+            return super().call_function(target, args, kwargs)
+        return recorder.functions.__torch_function__(target, (), args, kwargs)
+
+
 def decompose(program: ExportedProgram, table: Mapping[Any, Callable[..., Any]] | None) -> ExportedProgram:
     """Return a program whose operators are decomposed, and which writes to nothing.
 
@@ -359,12 +372,31 @@ def decompose(program: ExportedProgram, table: Mapping[Any, Callable[..., Any]] 
         inspect.Parameter(name, kind) for name, kind in zip(
             ["self", *names_of_arguments], [inspect.Parameter.POSITIONAL_OR_KEYWORD, *kinds], strict=True)])
     type(module).forward = forward
-    recorder = partial(DecomposingRecorder, table=default_decompositions() if table is None else dict(table))
-    captured = capture(module, args, dict(kwargs), _shapes(program, (args, kwargs)), calls, recorder)
+    shapes = _shapes(program, (args, kwargs))
+
+    def captured_with(table: Mapping[Any, Callable[..., Any]]) -> Captured:
+        return capture(module, args, dict(kwargs), shapes, calls, partial(DecomposingRecorder, table=table))
+
+    captured = _with_default_table(program, captured_with) if table is None else captured_with(dict(table))
     made = assemble(captured, module, args, dict(kwargs), "ATEN")
     if program._guards is not None:
         made._guards = program._guards  # with comparisons that Python made
     return made
+
+
+def _with_default_table(program: ExportedProgram, captured_with: Callable[[Any], Captured]) -> Captured:
+    """Capture with all decompositions; operators whose parts depend on sizes that change stay whole."""
+    table = default_decompositions()
+    try:
+        return captured_with(table)
+    except ExportError:
+        used = [x for x in dict.fromkeys(node.target for node in program.graph.nodes) if x in table]
+    found = {}
+    for operator in used:
+        with suppress(ExportError):
+            captured_with({operator: table[operator]})
+            found[operator] = table[operator]
+    return captured_with(found)
 
 
 def _shapes(program: ExportedProgram, inputs: Any) -> ShapesCollection:

@@ -114,16 +114,13 @@ class Merger:
             return None
 
     def simplified(self, expression: Any) -> Any:
-        """Return an expression with numbers in place of sizes that are the same in all runs, and sizes of inputs in
-        place of others that are equal to them in all runs.
+        """Return an expression with numbers in place of sizes that are the same in all runs.
+
+        Sizes that are equal in all runs stay apart: that of ``x[:10]`` is the size of ``x`` only up to 10.
         """
         def replace(size: Any) -> Any:
             values = self.size_values(size)
-            if values is not None and len(set(values)) == 1:
-                return values[0]
-            if values is None:
-                return size
-            return next((x for x in self._sizes if self.size_values(x) == values), size)
+            return values[0] if values is not None and len(set(values)) == 1 else size
 
         return substitute(expression, replace)
 

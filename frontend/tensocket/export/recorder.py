@@ -149,7 +149,7 @@ class ExportRecorder(TorchDispatchMode, ReadObserver):
         self._running = False
         #: Positions of the random streams behind the last call.
         self._positions: Any = None
-        self._functions = PublicFunctions(self)
+        self.functions = PublicFunctions(self)
 
     # ---- tensors
 
@@ -225,7 +225,7 @@ class ExportRecorder(TorchDispatchMode, ReadObserver):
         try:
             modules = self.run.modules
             noted = nullcontext() if modules is None else modules.noting(self._stand_in)
-            with drafting(), noted, symbolic_sizes(self if self._symbolic else None), self, self._functions:
+            with drafting(), noted, symbolic_sizes(self if self._symbolic else None), self, self.functions:
                 yield
             self._note_grad(began)
             self._check_draws()

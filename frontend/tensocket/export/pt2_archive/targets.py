@@ -35,7 +35,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 _NAMES: Final = {function: name for name, function in reversed(FUNCTIONS.items())}
 #: Functions of the built-in namespace that files must not call, because they reach beyond tensors.
 _FORBIDDEN: Final = frozenset({"from_file", "frombuffer", "from_numpy", "asarray", "tofile", "share_memory_",
-                               "register_hook", "map_", "map2_", "apply_"})
+                               "register_hook", "map_", "map2_", "apply_", "numpy", "data_ptr", "tolist"})
 
 
 def name_of_target(target: Any) -> str:
