@@ -34,6 +34,7 @@ from .assembling import assemble
 from .capture import Captured, capture
 from .dynamic_shapes import Dim, ShapesCollection
 from .exported_program import ExportedProgram, argument_names
+from .functional_forms import formed, put
 from .module_calls import CallOfModule, ModuleCalls
 from .public_functions import leaves_in
 from .recorder import Call, ExportRecorder, Slot, StopExport, set_grad_enabled
@@ -161,7 +162,7 @@ class DecomposingRecorder(ExportRecorder):
         """Return what a write gives its first argument, as a new tensor of the same form."""
         target, name = args[0], func.name
         if name == "setitem":
-            return _put(target, args[1] if isinstance(args[1], tuple) else (args[1],), args[2])
+            return put(target, args[1] if isinstance(args[1], tuple) else (args[1],), args[2])
         if name == "copy_":
             value = args[1]
         elif name in ("fill_", "zero_"):
@@ -173,7 +174,7 @@ class DecomposingRecorder(ExportRecorder):
                 self._stop(f"a write of {name}", "a decomposed program returns new tensors in place of writing, and "
                            "the operator has no such form", "leave the program as it is, or use another operator")
             value = record(*args, **kwargs)
-        return _formed(value, target)
+        return formed(value, target)
 
     def _batch_norm(self, args: tuple[Any, ...]) -> Any:
         """Record a normalisation that updates running statistics."""
@@ -244,43 +245,6 @@ def _is_public(call: Call) -> bool:
 def is_named(function: Any) -> bool:
     """Whether a function has a public name."""
     return function is set_grad_enabled or PUBLIC.name_of(function) is not None
-
-
-def _formed(value: Any, target: Any) -> Any:
-    """Return a value with the dtype and shape of another tensor."""
-    if value.dtype is not target.dtype or value.device != target.device:
-        value = value.to(target.device, target.dtype)
-    return value if value.shape == target.shape else value.expand(target.shape)
-
-
-def _put(target: Any, index: tuple[Any, ...], value: Any) -> Any:
-    """Return a tensor with other elements at an index of slices and integers, or of tensors."""
-    if any(x is None for x in index) or any(isinstance(x, (Tensor, list)) for x in index):
-        if all(isinstance(x, Tensor) for x in index):
-            filled = value if isinstance(value, Tensor) else target.new_full((), value)
-            return target.index_put(index, filled.to(target.dtype))
-        raise ExportError("run_decompositions", f"an assignment at {[type(x).__name__ for x in index]}",
-                          "positions of assignments are slices and integers, or tensors", "use one kind")
-    value = value if isinstance(value, Tensor) else target.new_full((), value)
-    if ... in index:
-        at = index.index(...)
-        index = (*index[:at], *[slice(None)] * (target.dim() - len(index) + 1), *index[at + 1:])
-    return _put_at(target, index, 0, value)
-
-
-def _put_at(target: Any, index: tuple[Any, ...], dim: int, value: Any) -> Any:
-    """Return a tensor with other elements at the positions of its dimensions from one on."""
-    while index and index[0] == slice(None):
-        index, dim = index[1:], dim + 1
-    if not index:
-        return _formed(value, target)
-    first, rest = index[0], index[1:]
-    if isinstance(first, slice):
-        bounds = (dim, first.start, first.stop, 1 if first.step is None else first.step)
-        part = target[(*[slice(None)] * dim, first)]
-        return target.slice_scatter(_put_at(part, rest, dim + 1, value), *bounds)
-    part = target.select(dim, first)
-    return target.select_scatter(_put_at(part, rest, dim, value), dim, first)
 
 
 # ------------------------------------------------------------------------------------------------------------ programs

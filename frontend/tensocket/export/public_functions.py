@@ -58,8 +58,10 @@ def plain(value: Any) -> Any:
     """Return arguments with plain numbers in place of symbolic ones."""
     if isinstance(value, SymNumber):
         return plain_number(value)
-    if type(value) in (list, tuple):
-        return type(value)([plain(x) for x in value])
+    if isinstance(value, list):  # a graph's own class of lists, too
+        return [plain(x) for x in value]
+    if type(value) is tuple:
+        return tuple([plain(x) for x in value])
     if isinstance(value, tuple) and any(isinstance(x, SymNumber) for x in value):
         return tuple([plain(x) for x in value])
     if isinstance(value, slice):

@@ -8,7 +8,7 @@ import pytest
 
 import tensocket as torch
 from tensocket.errors import ExportError
-from tensocket.export import Dim, export
+from tensocket.export import Dim, export, unflatten
 
 FOLDER = Path(__file__).parents[2] / "architectures"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py")
@@ -29,12 +29,13 @@ def exported(program, name, *, training):
     dynamic = [name not in FIXED and x.dim() > 0 and x.shape[0] == batch for x in inputs]
     made = export(model, tuple(inputs), dynamic_shapes=tuple([{0: dim} if x else None for x in dynamic]))
     rows = torch.arange(batch + 3) % batch
-    return model, made.module(), [x[rows] if grows else x for x, grows in zip(inputs, dynamic, strict=True)]
+    return model, made, [x[rows] if grows else x for x, grows in zip(inputs, dynamic, strict=True)]
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - set(REFUSED)))
 def test_evaluation_with_another_batch(program, name):
-    model, run, inputs = exported(program, name, training=False)
+    model, made, inputs = exported(program, name, training=False)
+    run = made.module()
     for mine, expected in zip(program.results(run(*inputs)), program.results(model(*inputs)), strict=True):
         assert mine.shape == expected.shape
         assert torch.equal(mine, expected)
@@ -42,7 +43,8 @@ def test_evaluation_with_another_batch(program, name):
 
 @pytest.mark.parametrize("name", ["alexnet", "bert", "gcn", "gpt", "lstm", "mobilenet", "transformer", "unet", "vae"])
 def test_a_training_step_with_another_batch(program, name):
-    model, run, inputs = exported(program, name, training=True)
+    model, made, inputs = exported(program, name, training=True)
+    run = made.module()
     state = {key: x.clone() for key, x in model.state_dict().items()}
     found = []
     for function in (model, run):
@@ -57,6 +59,16 @@ def test_a_training_step_with_another_batch(program, name):
     assert mine.keys() == expected.keys()
     assert len(mine) > len(state)
     assert [key for key, x in mine.items() if not torch.equal(x, expected[key])] == []
+
+
+@pytest.mark.parametrize("name", ["alexnet", "gcn", "gpt", "lstm", "transformer", "unet", "vae"])
+def test_submodules_and_decompositions_with_another_batch(program, name):
+    model, made, inputs = exported(program, name, training=False)
+    expected = program.results(model(*inputs))
+    for mine, theirs in zip(program.results(unflatten(made)(*inputs)), expected, strict=True):
+        assert torch.equal(mine, theirs)
+    for mine, theirs in zip(program.results(made.run_decompositions().module()(*inputs)), expected, strict=True):
+        assert torch.allclose(mine, theirs, rtol=1e-5, atol=1e-5 * float(theirs.abs().max()))
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
