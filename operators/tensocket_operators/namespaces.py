@@ -20,10 +20,9 @@ BUILT_IN: Final = "aten"
 def built_in(name: str) -> AtenOverloads | None:
     """Return a built-in operator or factory by its name or an alias; None if there is none."""
     name = _SYNONYMS.get(name, name)
-    # Of two records with one name, the composite is the public one, and the other one a part of it.
-    found = COMPOSITES.get(name) or OPERATORS.get(name) or FACTORIES.get(name)
+    found = OPERATORS.get(name) or COMPOSITES.get(name) or FACTORIES.get(name)
     if found is None:
-        found = next((o for o in (*COMPOSITES.values(), *OPERATORS.values()) if name in o.aliases), None)
+        found = next((o for o in (*OPERATORS.values(), *COMPOSITES.values()) if name in o.aliases), None)
     return found or _factory(name)
 
 

@@ -169,7 +169,7 @@ class DecomposingRecorder(ExportRecorder):
             value = args[1] if name == "fill_" else 0
             value = value if isinstance(value, Tensor) else target.new_full((), value)
         else:
-            record: Any = built_in(name.removesuffix("_"))
+            record: Any = COMPOSITES.get(name.removesuffix("_")) or built_in(name.removesuffix("_"))
             if not name.endswith("_") or not callable(record) or not isinstance(target, Tensor):
                 self._stop(f"a write of {name}", "a decomposed program returns new tensors in place of writing, and "
                            "the operator has no such form", "leave the program as it is, or use another operator")
@@ -243,8 +243,11 @@ def _is_public(call: Call) -> bool:
 
 @cache  # one entry for each operator
 def is_named(function: Any) -> bool:
-    """Whether a function has a public name."""
-    return function is set_grad_enabled or PUBLIC.name_of(function) is not None
+    """Whether a function has a public name; parts of composites that have their name do not count."""
+    name = str(getattr(function, "name", ""))
+    if function is set_grad_enabled or COMPOSITES.get(name) is function:
+        return True
+    return name not in COMPOSITES and PUBLIC.name_of(function) is not None
 
 
 # ------------------------------------------------------------------------------------------------------------ programs

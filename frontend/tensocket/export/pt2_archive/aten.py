@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tensocket import _assert, empty, no_grad
 from tensocket.nn import functional as F
+from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_operators.namespaces import FUNCTIONS_OF_GRAPHS, ops
 
 from ..values import GraphOperator
@@ -89,4 +90,14 @@ def operator_named(name: str, overload: str) -> Any:
     The record of ``to`` takes its arguments as one, so that overloads of PyTorch are another function.
     """
     name = "_to_of_graphs" if name == "to" and overload != "default" else SYNONYMS.get(name, name)
-    return getattr(ops.aten, name, None)
+    return COMPOSITES.get(name) or getattr(ops.aten, name, None)
+
+
+def name_of_composite(target: Any) -> str | None:
+    """Return the name of a composite operator; None for other functions.
+
+    Some composites have a part of the same name, which ``ops.aten`` returns. In files the name stands for the
+    composite, as in PyTorch.
+    """
+    name = str(getattr(target, "name", ""))
+    return f"torch.ops.aten.{name}.default" if COMPOSITES.get(name) is target else None

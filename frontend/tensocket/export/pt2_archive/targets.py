@@ -13,7 +13,7 @@ from tensocket.errors import SerializationError
 from tensocket_compiler.graph.names import PUBLIC
 from tensocket_operators.namespaces import ops
 
-from .aten import operator_named
+from .aten import name_of_composite, operator_named
 
 #: Functions of numbers and containers.
 _OF_OPERATOR: Final = ("add", "sub", "mul", "floordiv", "mod", "truediv", "pow", "neg", "pos", "abs", "lshift",
@@ -44,7 +44,7 @@ def name_of_target(target: Any) -> str:
     Raises:
         SerializationError: It has none.
     """
-    found = _NAMES.get(target) or PUBLIC.name_of(target)
+    found = _NAMES.get(target) or PUBLIC.name_of(target) or name_of_composite(target)
     if found is None or (found not in FUNCTIONS and not found.startswith("torch.ops.")):
         raise SerializationError("export.save", f"a node that calls {found or target!r}", "programs in files call "
                                  "operators, and functions of numbers", "call an operator, or register the function "
