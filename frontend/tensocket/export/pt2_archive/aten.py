@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket import _assert, empty, no_grad
 from tensocket.nn import functional as F
+from tensocket.overrides import _assert
 from tensocket_core.dispatch.registry import COMPOSITES
+from tensocket_operators import no_grad
 from tensocket_operators.namespaces import FUNCTIONS_OF_GRAPHS, ops
 
 from ..values import GraphOperator
@@ -25,7 +26,7 @@ def _batch_norm_no_training(input: Any, weight: Any, bias: Any, running_mean: An
                             eps: float) -> Any:
     """Return the normalised input, and two tensors without elements, as in PyTorch."""
     return (F.batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps),
-            empty(0, dtype=input.dtype), empty(0, dtype=input.dtype))
+            input.new_empty(0), input.new_empty(0))
 
 
 def _batch_norm_functional(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,

@@ -7,9 +7,9 @@ import operator
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket import _assert
 from tensocket._C import _set_grad_enabled
 from tensocket.errors import SerializationError
+from tensocket.overrides import _assert
 from tensocket_compiler.graph.names import PUBLIC
 from tensocket_operators.namespaces import ops
 
