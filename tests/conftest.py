@@ -149,3 +149,18 @@ def make_module() -> Callable[..., ModuleType]:
         return module
 
     return make
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The module ``program`` of the architectures, for which ``import torch`` gives this library."""
+    folder = Path(__file__).parent / "architectures"
+    for name in ("", ".nn", ".nn.functional", ".nn.parameter", ".nn.utils", ".nn.utils.rnn"):
+        monkeypatch.setitem(sys.modules, f"torch{name}", importlib.import_module(f"tensocket{name}"))
+    monkeypatch.syspath_prepend(str(folder))
+    names = [path.stem for path in folder.glob("*.py")]
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    yield importlib.import_module("program")
+    for name in names:
+        sys.modules.pop(name, None)

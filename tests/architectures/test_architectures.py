@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import io
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,22 +14,6 @@ import tensocket as torch
 
 FOLDER = Path(__file__).parent
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
-MODULES = {"torch": "tensocket", **{f"torch.{name}": f"tensocket.{name}" for name in (
-    "nn", "nn.functional", "nn.parameter", "nn.utils", "nn.utils.rnn")}}
-
-
-@pytest.fixture
-def program(monkeypatch):
-    """The module ``program``, for which ``import torch`` gives this library."""
-    for name, ours in MODULES.items():
-        monkeypatch.setitem(sys.modules, name, importlib.import_module(ours))
-    monkeypatch.syspath_prepend(str(FOLDER))
-    names = [path.stem for path in FOLDER.glob("*.py")]
-    for name in names:
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    yield importlib.import_module("program")
-    for name in names:
-        sys.modules.pop(name, None)
 
 
 def test_the_list_is_complete(program):

@@ -30,6 +30,7 @@ from ..capture.recorder import RUNTIME, CannotRecord, Recorder, caller
 from ..capture.state import holder_state
 from ..graph.graph import Graph
 from ..graph.node import Node
+from .reads import ReadObserver
 
 #: Holders whose state calls change on their own, or that the graph sets: ``grad_enabled`` is a node.
 _MOVING: Final = frozenset({"generators", "ThreadState", "Current"})
@@ -277,7 +278,7 @@ class CallRecorder(TorchFunctionMode):
         return self._create_argument(value)
 
 
-class _Operators(TorchDispatchMode):
+class _Operators(TorchDispatchMode, ReadObserver):
     """The view of the same run from below autograd: writes, reads of elements, operators outside of public functions.
 
     Attributes:
@@ -320,17 +321,6 @@ class _Operators(TorchDispatchMode):
     def note_read(self, source: Any) -> None:
         """Stop the run, because code outside of operators reads elements."""
         self._calls.stop(f"elements of a tensor are read{caller()}")
-
-    def note_range(self, array: Any, low: int, high: int, other: int) -> None:
-        """Do nothing: the function that checks the range is a node, and does so again."""
-
-    def number(self, tensor: Any) -> Any:
-        """Stop the run: the number would be a constant of the graph."""
-        self.note_read(tensor)
-
-    def number_at(self, table: dict[str, Any], key: str) -> Any:
-        """Return an option, which guards compare."""
-        return table[key]
 
     def run_apart(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Stop the run: the program that gets the graph does not know the function."""

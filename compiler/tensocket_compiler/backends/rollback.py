@@ -11,15 +11,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.dispatch.overrides import version_counter
-from tensocket_core.geometry import memory_of
 from tensocket_core.tensor import Tensor
 from tensocket_operators.random.positions import fork_rng_states, rng_states
 
 from ..capture.guards import Effect, Guards
 from ..capture.object_words import TENSOR_SLOTS, ArrayPart
 from ..capture.words import MISSING, ItemsPart, ListPart, QueuePart, SetPart
-from ..execute.runner import whole_tensor
+from .contents import SavedContents
 
 #: Parts whose containers come back as a whole.
 _WHOLE: Final = (ItemsPart, ListPart, QueuePart, SetPart)
@@ -31,6 +29,9 @@ class Rollback:
     Args:
         guards: Everything that the run may read, hence also all of the program that it may change.
         tensors: Its tensor arguments.
+
+    Attributes:
+        preserve: Saves the elements of a tensor that the run is about to write.
     """
 
     def __init__(self, guards: Guards, tensors: Iterable[Any]) -> None:
@@ -42,18 +43,8 @@ class Rollback:
                         if isinstance(part, ArrayPart) and part.owner.flags.writeable]
         known = [*tensors, *[part.owner for part in guards.parts if isinstance(part.owner, Tensor)]]
         self._slots = [(x, {name: getattr(x, name) for name in TENSOR_SLOTS}) for x in known]
-        self._contents: dict[int, tuple[Any, Any]] = {}
-        self._versions: dict[int, tuple[list[int], int]] = {}
-
-    def preserve(self, tensor: Any) -> None:
-        """Save the elements of a tensor that the run is about to write, and its version."""
-        memory = memory_of(tensor._array)
-        if id(memory) not in self._contents:
-            whole = whole_tensor(memory if isinstance(memory, type(tensor._array)) else tensor._array,
-                                 tensor._device_state)
-            self._contents[id(memory)] = whole, whole.clone()
-        counter = version_counter(tensor)
-        self._versions.setdefault(id(counter), (counter, counter[0]))
+        self._contents = SavedContents()
+        self.preserve = self._contents.preserve
 
     def gradients_changed(self) -> bool:
         """Whether the gradient of any known tensor is another one."""
@@ -65,10 +56,7 @@ class Rollback:
 
     def undo(self) -> None:
         """Restore everything."""
-        for whole, contents in self._contents.values():
-            whole.copy_(contents)
-        for counter, value in self._versions.values():
-            counter[0] = value
+        self._contents.restore()
         for tensor, slots in self._slots:
             for name, value in slots.items():
                 if getattr(tensor, name) is not value:

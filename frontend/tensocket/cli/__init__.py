@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import tensocket
 from tensocket_plugins.contract import CONTRACT_VERSION, ArgumentError, TensocketError, UnknownDevice
 
-from . import devices, doctor, scaffold
+from . import devices, doctor, programs, scaffold
 from .extensions import Extension, find_extensions
 
 __all__ = ["main"]
@@ -50,7 +50,7 @@ def _parser(others: dict[str, Extension]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version",
                         version=f"tensocket {tensocket.__version__}, contract {contract}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command in (devices, doctor, scaffold):
+    for command in (devices, doctor, programs, scaffold):
         command.add_to(commands)
     for name, extension in sorted(others.items()):
         commands.add_parser(name, help=extension.help, add_help=False)

@@ -8,11 +8,13 @@ from typing import Any
 
 from tensocket.errors import ExportError
 from tensocket.nn import Module
-from tensocket.utils._pytree import register_pytree_node
+from tensocket.utils import _pytree as pytree
 from tensocket_operators import Tensor
 
-from .building import GraphBuilder
-from .capture import Captured, capture
+from .additional_inputs import AdditionalInputs
+from .assembling import assemble
+from .capture import capture
+from .decompositions import CustomDecompTable, default_decompositions
 from .dynamic_shapes import Dim, ShapesCollection, dims
 from .exported_program import (
     CallSpec,
@@ -31,8 +33,10 @@ from .graph_signature import (
     OutputSpec,
     TensorArgument,
 )
-from .guards import ConstraintViolation, GuardError, InputGuards
-from .values import Symbol, ValueRanges
+from .guards import ConstraintViolation, GuardError
+from .module_calls import ModuleCalls
+from .pt2_archive.package import load, save
+from .unflatten import FlatArgsAdapter, UnflattenedModule, unflatten
 
 
 def export(mod: Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None, *, dynamic_shapes: Any = None,
@@ -49,12 +53,13 @@ def export(mod: Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None 
         kwargs: Its keyword arguments.
         dynamic_shapes: The sizes that may change: for each argument, by name, a dict from dimensions to ``Dim``,
             ``Dim.AUTO`` or ``Dim.DYNAMIC``, or None; in containers, a container of these.
-        strict: Accepted for programs.
-        preserve_module_call_signature: Accepted for programs.
-        prefer_deferred_runtime_asserts_over_guards: Accepted for programs.
+            ``ShapesCollection`` and ``AdditionalInputs`` stand for such dicts.
+        strict: Not supported.
+        preserve_module_call_signature: Paths of submodules whose arguments and results ``unflatten`` preserves.
+        prefer_deferred_runtime_asserts_over_guards: Not supported.
 
     Raises:
-        ExportError: The module has no graph that is right for all of its inputs.
+        ExportError: The module has no graph that is right for all of its inputs, or an option is not supported.
     """
     if not isinstance(mod, Module):
         raise ExportError("export", f"a {type(mod).__name__}", "Expected `mod` to be an instance of "
@@ -62,30 +67,31 @@ def export(mod: Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None 
     if not isinstance(args, tuple):
         raise ExportError("export", f"args of type {type(args).__name__}", "Expecting `args` to be a tuple of example "
                           f"positional inputs, got {type(args)}", "pass a tuple")
-    captured = capture(mod, args, dict(kwargs or {}), dynamic_shapes)
-    builder = GraphBuilder(captured, mod)
-    builder.build()
-    signature = ModuleCallSignature([x.arg for x in builder.signature.input_specs if x.target is None],
-                                    [x.arg for x in builder.signature.output_specs],
-                                    captured.in_spec, captured.out_spec)
-    state = mod.state_dict(keep_vars=True)
-    outside = {x.path: x.tensor for x in captured.sources if x.persistent is False}
-    return ExportedProgram(
-        mod, builder.graph, builder.signature, {x.path: state.get(x.path, x.tensor) for x in captured.sources
-                                                if x.persistent is not False},
-        _ranges(captured), [ModuleCallEntry("", signature)], (args, dict(kwargs or {})),
-        {**outside, **builder.constants}, guards=InputGuards(captured.plan, captured.guards),
-        argument_names=captured.names)
+    if strict:
+        raise ExportError("export", "strict=True", "modules run as Python, under a recorder, and no compiler of "
+                          "bytecode checks them", "leave strict out: the graph is the same in PyTorch, too")
+    if prefer_deferred_runtime_asserts_over_guards:
+        raise ExportError("export", "prefer_deferred_runtime_asserts_over_guards=True", "comparisons of inputs' "
+                          "sizes are checks of the inputs", "leave the option out")
+    named = dict(kwargs or {})
+    additional = dynamic_shapes if isinstance(dynamic_shapes, AdditionalInputs) else None
+    if additional is not None:
+        dynamic_shapes = additional.dynamic_shapes(mod, args, named)
+    captured = capture(mod, args, named, dynamic_shapes, ModuleCalls(mod, tuple(preserve_module_call_signature)))
+    program = assemble(captured, mod, args, named)
+    if additional is not None:
+        additional.verify(program)
+    return program
 
 
-def _ranges(captured: Captured) -> dict[Symbol, ValueRanges]:
-    plan = captured.plan
-    found = {Symbol(root.symbol): ValueRanges(root.low, root.high) for root in plan.roots}
-    for (at, k), expression in plan.sizes.items():
-        dim = plan.leaves[at].dims[k]
-        if isinstance(expression, tuple):
-            found[Symbol(plan.text(expression))] = ValueRanges(dim.min, dim.max)
-    return found
+def draft_export(mod: Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None, **options: Any) -> Any:
+    """Refuse: a program that may be wrong is not made.
+
+    Raises:
+        ExportError: Always.
+    """
+    raise ExportError("draft_export", f"a {type(mod).__name__}", "a program is right for all inputs in its ranges, or "
+                      "refused with the place", "call export, whose errors tell what to change")
 
 
 def register_dataclass(cls: type, *, serialized_type_name: str | None = None) -> None:
@@ -97,20 +103,12 @@ def register_dataclass(cls: type, *, serialized_type_name: str | None = None) ->
     if not dataclasses.is_dataclass(cls):
         raise ExportError("register_dataclass", f"{cls}", "Only dataclasses can be registered with this "
                           f"function: {cls}", "decorate the class with dataclass")
-    names = [x.name for x in dataclasses.fields(cls) if x.init]
-
-    def flatten(value: Any) -> tuple[list[Any], Any]:
-        given = [name for name in names if getattr(value, name) is not None]
-        return [getattr(value, name) for name in given], (given, [x for x in names if x not in given])
-
-    def unflatten(values: Any, context: Any) -> Any:
-        given, absent = context
-        return cls(**dict(zip(given, values, strict=True)), **dict.fromkeys(absent))
-
-    register_pytree_node(cls, flatten, unflatten, serialized_type_name=serialized_type_name)
+    pytree.register_dataclass(cls, serialized_type_name=serialized_type_name)
 
 
-__all__ = ["ArgumentSpec", "CallSpec", "ConstantArgument", "ConstraintViolation", "Dim", "ExportBackwardSignature",
-           "ExportGraphSignature", "ExportedProgram", "GuardError", "InputKind", "InputSpec", "ModuleCallEntry",
-           "ModuleCallSignature", "OutputKind", "OutputSpec", "ShapesCollection", "Tensor", "TensorArgument", "dims",
-           "export", "register_dataclass"]
+__all__ = ["AdditionalInputs", "ArgumentSpec", "CallSpec", "ConstantArgument", "ConstraintViolation",
+           "CustomDecompTable", "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram",
+           "FlatArgsAdapter", "GuardError", "InputKind", "InputSpec", "ModuleCallEntry", "ModuleCallSignature",
+           "OutputKind", "OutputSpec", "ShapesCollection", "Tensor", "TensorArgument", "UnflattenedModule",
+           "default_decompositions", "dims", "draft_export", "export", "load", "register_dataclass", "save",
+           "unflatten"]

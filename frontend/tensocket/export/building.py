@@ -7,6 +7,7 @@ import operator
 from typing import Any
 
 from tensocket._C import _set_grad_enabled
+from tensocket.errors import ExportError
 from tensocket.fx.graph import Graph
 from tensocket.fx.node import Node
 from tensocket_compiler.graph.purity import has_side_effect
@@ -15,6 +16,7 @@ from tensocket_operators.namespaces import built_in
 
 from . import symbols
 from .capture import Captured
+from .exported_program import ModuleCallSignature
 from .graph_signature import (
     ArgumentSpec,
     ConstantArgument,
@@ -28,8 +30,9 @@ from .graph_signature import (
     TensorArgument,
 )
 from .merging import Follows, name_of
+from .module_calls import CallOfModule, Frame
 from .recorder import Call, Slot, set_grad_enabled
-from .symbols import SizeOf
+from .symbols import SizeOf, SymNumber
 from .values import SymbolicSize, TensorValue, sym_size
 
 
@@ -44,28 +47,38 @@ class GraphBuilder:
         graph: The graph.
         signature: Its signature.
         constants: The constants by path.
+        calls: Signatures of calls of modules by path.
     """
 
     def __init__(self, captured: Captured, module: Any) -> None:
         self.graph = Graph()
         self.signature = ExportGraphSignature()
         self.constants: dict[str, Any] = {}
+        self.calls: dict[str, ModuleCallSignature] = {}
         self._captured = captured
         self._nodes: dict[int, Node] = {}
         self._numbers: dict[Any, Node] = {}
         self._sizes = 0
         self._paths = _tensor_paths(module)
+        self._stack: tuple[Frame, ...] = ()
+        self._prefix = ""
+        #: Comparisons of sizes that the graph does not assert yet.
+        self._waiting = list(captured.asserts)
 
     def build(self) -> None:
         """Build the graph."""
         self._placeholders()
         for call in self._captured.calls:
             self._call(call)
-        for guard in self._captured.asserts:
-            self._assert(guard)
+            self._assert_known()
+        self._stack = self._stack[:1]
+        self._assert_known(all_of_them=True)
         for path, slot in self._captured.assigned.items():
             node = next(self._nodes[at] for at, x in enumerate(self._captured.sources) if x.path == path)
             self._make(built_in("copy_"), (node, self._node(slot.number)), {}, "copy__default")
+        modules = self._captured.run.modules
+        self.calls = {} if modules is None else {
+            path: self.signature_of(call) for path, call in modules.signatures.items()}
         self._output()
         erase_unused(self.graph)
         self.graph.lint()
@@ -121,6 +134,7 @@ class GraphBuilder:
     # ---- calls
 
     def _call(self, call: Call) -> None:
+        self._stack = call.stack
         if call.function is set_grad_enabled:
             node = self._make(_set_grad_enabled, call.args, {}, "_set_grad_enabled")
         else:
@@ -170,7 +184,11 @@ class GraphBuilder:
         return made if made is not node else self._make(built_in("alias"), (node,), {}, "alias")
 
     def _make(self, target: Any, args: Any, kwargs: Any, name: str) -> Node:
-        return self.graph.create_node("call_function", target, args, kwargs, name=name)
+        node = self.graph.create_node("call_function", target, args, kwargs, name=name)
+        if self._stack:
+            node.meta["nn_module_stack"] = {
+                f"L__self__{_word(frame[0])}": frame for frame in self._stack}
+        return node
 
     def _know(self, result: Any, node: Node) -> None:
         if isinstance(result, Slot):
@@ -224,18 +242,28 @@ class GraphBuilder:
 
     def _computed(self, expression: Any) -> Node:
         name, *parts = expression
-        made = self._make(symbols.FUNCTIONS[name], tuple([self.number(x) for x in parts]), {}, name)
+        made = self._make(symbols.FUNCTIONS[name], tuple([self.number(x) for x in parts]), {}, self._prefix + name)
         values = self._captured.merger.values_of(expression)
         made.meta["val"] = SymbolicSize(values[0], self._text(expression)) if values and type(values[0]) is int else (
             values[0] if values else None)
         return made
 
+    def _assert_known(self, all_of_them: bool = False) -> None:
+        """Assert the comparisons whose tensors the graph has, beside the call that made the last one."""
+        for guard in list(self._waiting):
+            if all_of_them or all(size.tensor in self._nodes for side in (guard.left, guard.right)
+                                  for size in symbols.sizes_in(side)):
+                self._waiting.remove(guard)
+                self._assert(guard)
+
     def _assert(self, guard: symbols.Comparison) -> None:
         from tensocket import _assert
 
         function, sign = symbols.COMPARISONS[guard.name]
+        self._prefix = "size_"  # so that calls of the program have PyTorch's names
         left, right = self.number(guard.left), self.number(guard.right)
-        node = self._make(function, (left, right), {}, guard.name)
+        node = self._make(function, (left, right), {}, f"size_{guard.name}")
+        self._prefix = ""
         text = f"Runtime assertion failed for expression {self._text(guard.left)} {sign} {self._text(guard.right)}"
         self._make(_assert, (node, text), {}, "_assert")
 
@@ -243,10 +271,44 @@ class GraphBuilder:
 
     def _output(self) -> None:
         outputs: list[Any] = []
+        sources = self._captured.sources
+        for number, new in self._captured.run.mutated.items():
+            outputs.append(self._node(new))
+            arg = TensorArgument(outputs[-1].name)
+            if number >= len(sources):
+                spec = OutputSpec(OutputKind.USER_INPUT_MUTATION, arg, self._nodes[number].name)
+            else:
+                kind = OutputKind.PARAMETER_MUTATION if sources[number].kind == "p" else OutputKind.BUFFER_MUTATION
+                spec = OutputSpec(kind, arg, sources[number].path)
+            self.signature.output_specs.append(spec)
         for leaf in self._captured.leaves:
             outputs.append(self._argument(leaf))
             self.signature.output_specs.append(OutputSpec(OutputKind.USER_OUTPUT, _spec_of(outputs[-1]), None))
         self.graph.output(tuple(outputs))
+
+    def signature_of(self, call: CallOfModule) -> ModuleCallSignature:
+        """Return the signature of a module's call.
+
+        Raises:
+            ExportError: An argument or a result has no node.
+        """
+        inputs, outputs = ([self._spec(x) for x in leaves] for leaves in (call.inputs, call.outputs))
+        return ModuleCallSignature(inputs, outputs, call.in_spec, call.out_spec)
+
+    def _spec(self, leaf: Any) -> ArgumentSpec:
+        if isinstance(leaf, Slot):
+            return _spec_of(self._node(leaf.number))
+        if isinstance(leaf, SymNumber):
+            return _spec_of(self.number(self._captured.merger.simplified(leaf.expression)))
+        if not isinstance(leaf, Tensor):
+            return ConstantArgument("", leaf)
+        found = next((self._nodes[k] for k, x in enumerate(self._captured.run.tensors)
+                      if x is leaf and k in self._nodes), None)
+        if found is None:
+            raise ExportError("export", "a module that gets or returns a tensor which no operator uses",
+                              "the signature of a call names nodes", "leave the module out of "
+                              "preserve_module_call_signature")
+        return TensorArgument(found.name)
 
     # ---- values
 
@@ -270,7 +332,7 @@ class GraphBuilder:
     def _value(self, number: int) -> TensorValue:
         tensor = self._captured.run.tensors[number]
         shape = [self._shown(SizeOf(number, k), n) for k, n in enumerate(self._captured.run.shape(number))]
-        return TensorValue(shape, tensor)
+        return TensorValue.of(tensor, shape)
 
     def _shown(self, size: SizeOf, given: int) -> Any:
         """Return a size as nodes' values show it: the simplest expression that gives it in all runs."""

@@ -13,6 +13,7 @@ from tensocket_operators import Tensor
 from .dynamic_shapes import leaves_of
 from .guards import ConstraintViolation, is_needed, reads_inputs_only, sizes_in_roots, specialized
 from .merging import Merger
+from .module_calls import ModuleCalls
 from .recorder import Call, ExportRecorder, Run, Slot
 from .sizes import Root, SizePlan
 from .state import undone
@@ -79,25 +80,38 @@ class Captured:
         return self.plan.sizes.get((size.tensor - len(self.sources), size.dim))
 
 
-def capture(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Captured:
+def capture(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any,
+            modules: ModuleCalls | None = None, recorder: type[ExportRecorder] | Any = ExportRecorder) -> Captured:
     """Record a module.
+
+    Args:
+        module: The module.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        dynamic_shapes: As for ``export``.
+        modules: Notes of the calls of modules; None if there are none.
+        recorder: Makes the recorder of a run.
 
     Raises:
         ExportError: It has no graph that is right for all inputs.
     """
-    arguments = _named(module, args, kwargs)
+    arguments = named_arguments(module, args, kwargs)
     plan = SizePlan(leaves_of(arguments, dynamic_shapes))
     while True:
         try:
-            return _captured(module, args, kwargs, plan, [name for name, _ in arguments])
+            return _captured(module, args, kwargs, plan, [name for name, _ in arguments], modules, recorder)
         except ConstraintViolation as error:
             hints = [root for root in error.roots if root.kind == "AUTO"]
-            if not hints:
+            equal = [root for root in error.roots if root.kind == "DYNAMIC" and root.given == error.roots[0].given]
+            if hints:
+                plan.settle(hints)
+            elif len(equal) > 1 and not equal[0].unified:
+                plan.unify(equal)  # they must change together, but may change
+            else:
                 raise
-            plan.settle(hints)
 
 
-def _named(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
+def named_arguments(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
     """Return the arguments with the names of parameters."""
     try:
         parameters = list(inspect.signature(module.forward).parameters.values())
@@ -111,14 +125,16 @@ def _named(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[t
 
 
 def _captured(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], plan: SizePlan,
-              names: list[str]) -> Captured:
+              names: list[str], modules: ModuleCalls | None, recorder: Any) -> Captured:
     sources = sources_of(module)
     in_spec = tree_flatten((args, kwargs))[1]
     base = plan.base()
-    runs = [_run(module, in_spec, plan, base, sources, first=True)]
+    if modules is not None:
+        modules.begin()
+    runs = [_run(module, in_spec, plan, base, sources, recorder, modules)]
     for sizes in plan.others():
         try:
-            runs.append(_run(module, in_spec, plan, sizes, sources))
+            runs.append(_run(module, in_spec, plan, sizes, sources, recorder))
         except ExportError:
             raise
         except Exception as error:
@@ -147,20 +163,21 @@ def sources_of(module: Any) -> list[Source]:
                     for path, x in module.named_buffers(remove_duplicate=False)]
 
 
-def _run(module: Any, in_spec: Any, plan: SizePlan, sizes: dict[Root, int], sources: list[Source], *,
-         first: bool = False) -> Run:
-    """Record one run, and undo what it does to the module."""
+def _run(module: Any, in_spec: Any, plan: SizePlan, sizes: dict[Root, int], sources: list[Source],
+         make_recorder: Any = ExportRecorder, modules: ModuleCalls | None = None) -> Run:
+    """Record one run, and undo what it does to the module; the first one notes calls of modules, too."""
     leaves = [_resized(leaf.value, plan.shape(at, sizes)) for at, leaf in enumerate(plan.leaves)]
     tensors = [source.tensor for source in sources]
     with undone(module) as state:
         inputs = [leaf if isinstance(leaf, Tensor) else None for leaf in leaves]
-        recorder = ExportRecorder([*tensors, *inputs], len(tensors), state.preserve, symbolic=bool(plan.roots),
-                                  traces=first)
+        recorder = make_recorder([*tensors, *inputs], len(tensors), state.preserve, symbolic=bool(plan.roots),
+                                 traces=modules is not None, modules=modules)
         args, kwargs = tree_unflatten(leaves, in_spec)
         with recorder.recording():
             result = module(*args, **kwargs)
-        run = recorder.run
+        run: Run = recorder.run
         leaves, spec = tree_flatten(result)
+        run.mutated = recorder.mutations()
         run.assigned = {path: recorder.slot(x) for path, x in state.assigned().items() if x is not None}
         _check_result(leaves)
         run.result = tree_unflatten([recorder.slot(x) if isinstance(x, Tensor) else x for x in leaves], spec)

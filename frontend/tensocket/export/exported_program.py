@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tensocket.errors import ExportError
 from tensocket.fx._lazy_graph_module import _make_graph_module
 from tensocket.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from tensocket.fx.graph_module import GraphModule
+from tensocket.fx.node import Node
 from tensocket.nn import Module, Parameter
+from tensocket_operators.namespaces import built_in
 
 from .graph_signature import (
     ArgumentSpec,
@@ -72,12 +74,13 @@ class ExportedProgram:
         constants: Constants and buffers outside of the state dict, by path.
         guards: The module that checks the inputs.
         argument_names: Names of the arguments.
+        dialect: Which operators the graph calls.
     """
 
     def __init__(self, root: Any, graph: Graph, graph_signature: ExportGraphSignature, state_dict: dict[str, Any],
                  range_constraints: dict[Symbol, ValueRanges], module_call_graph: list[ModuleCallEntry],
                  example_inputs: tuple[Any, Any] | None = None, constants: dict[str, Any] | None = None, *,
-                 guards: Any = None, argument_names: list[str] | None = None) -> None:
+                 guards: Any = None, argument_names: list[str] | None = None, dialect: str = "TRAINING") -> None:
         self._graph_module = _make_graph_module(root, graph, "GraphModule")
         self._graph_signature = graph_signature
         self._state_dict = state_dict
@@ -86,6 +89,7 @@ class ExportedProgram:
         self._example_inputs = example_inputs
         self._constants = constants or {}
         self._guards, self._argument_names = guards, argument_names or []
+        self._dialect = dialect
         self.validate()
 
     # ---- looking at it
@@ -148,8 +152,8 @@ class ExportedProgram:
 
     @property
     def dialect(self) -> str:
-        """``TRAINING``: operators as programs call them, writes included."""
-        return "TRAINING"
+        """``TRAINING``: operators as programs call them, writes included. ``ATEN``: decomposed ones, without writes."""
+        return self._dialect
 
     def named_parameters(self) -> Iterator[tuple[str, Any]]:
         """Yield paths and parameters."""
@@ -190,6 +194,22 @@ class ExportedProgram:
             check_guards: Whether each call checks sizes, dtypes and constants.
         """
         return _unlifted(self, check_guards)
+
+    def run_decompositions(self, decomp_table: Mapping[Any, Callable[..., Any]] | None = None,
+                           decompose_custom_triton_ops: bool = False) -> ExportedProgram:
+        """Return a program of simpler operators that writes to nothing: what it wrote to buffers are results.
+
+        Args:
+            decomp_table: Decompositions by operator; by default, those of all composite operators. An empty one
+                decomposes nothing, and turns writes into results.
+            decompose_custom_triton_ops: Accepted: there are no such operators.
+
+        Raises:
+            ExportError: The program has no example inputs, or writes that have no such form.
+        """
+        from .decompositions import decompose
+
+        return decompose(self, decomp_table)
 
     def validate(self) -> None:
         """Check that graph, signature and state fit together.
@@ -252,9 +272,10 @@ def _unlifted(program: ExportedProgram, check_guards: bool) -> GraphModule:
             nodes[node] = graph.placeholder(node.target)
             inputs.append(nodes[node])
         else:
-            attributes[spec.target] = _tensor_of(program, spec)
+            attributes[spec.target] = state_tensor(program, spec)
             nodes[node] = graph.create_node("get_attr", spec.target, name=spec.target.replace(".", "_"))
         nodes[node].meta = dict(node.meta)
+        nodes[node].meta["name_in_program"] = node.name
     root = Module()
     for path, value in attributes.items():
         _place(root, path, value, program.graph_signature)
@@ -263,22 +284,44 @@ def _unlifted(program: ExportedProgram, check_guards: bool) -> GraphModule:
         graph.call_module("_guards_fn", tuple(inputs)) if inputs else None
     for node in program.graph.nodes:
         if node.op == "output":
-            graph.output(_own(node.args[0], nodes))
+            write_back(program, graph, nodes.__getitem__)
+            results = [x for x, spec in zip(node.args[0], program.graph_signature.output_specs, strict=True)
+                       if spec.kind is OutputKind.USER_OUTPUT]
+            graph.output(_own(results, nodes))
         elif node.op != "placeholder":
             nodes[node] = graph.node_copy(node, lambda x: nodes[x])
+            nodes[node].meta["name_in_program"] = node.name
     call = program.call_spec
-    graph._codegen = _PyTreeCodeGen(_PyTreeInfo(_names(program), call.in_spec, call.out_spec))
+    graph._codegen = _PyTreeCodeGen(_PyTreeInfo(argument_names(program), call.in_spec, call.out_spec))
     made = _make_graph_module(root, graph, "GraphModule", graph_module_cls=_ExportedModule)
     for path, value in attributes.items():
         _place(made, path, value, program.graph_signature)
     return made
 
 
+def write_back(program: ExportedProgram, graph: Graph, read: Callable[[Node], Node]) -> None:
+    """Add the writes of a program's outputs to buffers, parameters and arguments, as its signature tells them.
+
+    Args:
+        program: The program.
+        graph: Another graph with its nodes.
+        read: Returns the node there of one of the program.
+    """
+    nodes, copy_ = {x.name: x for x in program.graph.nodes}, built_in("copy_")
+    assert callable(copy_)
+    places = {spec.target: nodes[spec.arg.name] for spec in program.graph_signature.input_specs}
+    for value, spec in zip(program.graph.output_node().args[0], program.graph_signature.output_specs, strict=True):
+        if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION):
+            graph.call_function(copy_, (read(places[spec.target]), read(value)))
+        elif spec.kind is OutputKind.USER_INPUT_MUTATION:
+            graph.call_function(copy_, (read(nodes[str(spec.target)]), read(value)))
+
+
 def _own(value: Any, nodes: dict[Any, Any]) -> Any:
     return tuple([nodes.get(x, x) if not isinstance(x, (list, dict)) else x for x in value])
 
 
-def _names(program: ExportedProgram) -> list[str]:
+def argument_names(program: ExportedProgram) -> list[str]:
     """Return the names of the arguments, as many as the structure has."""
     args, kwargs = program.call_spec.in_spec.children()
     names, keywords = list(program._argument_names), list(kwargs.context)
@@ -287,7 +330,8 @@ def _names(program: ExportedProgram) -> list[str]:
     return [*given, *keywords]
 
 
-def _tensor_of(program: ExportedProgram, spec: InputSpec) -> Any:
+def state_tensor(program: ExportedProgram, spec: InputSpec) -> Any:
+    """Return the parameter, buffer or constant of an input."""
     assert spec.target is not None
     inside = spec.kind is InputKind.PARAMETER or (spec.kind is InputKind.BUFFER and spec.persistent)
     return (program.state_dict if inside else program.constants)[spec.target]
@@ -305,7 +349,8 @@ def _place(root: Any, path: str, value: Any, signature: ExportGraphSignature) ->
     elif path in signature.buffers:
         root.__dict__.pop(name, None)
         root.register_buffer(name, value, persistent=path not in signature.non_persistent_buffers)
-    else:
+    else:  # modules of graphs hold tensors as buffers, but constants are not a part of the state
+        root._buffers.pop(name, None)
         setattr(root, name, value)
 
 

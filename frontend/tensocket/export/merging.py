@@ -82,7 +82,7 @@ class Merger:
         args = tuple([self.value(x, candidates, fail) for x in zip(*[c.args for c in calls], strict=True)])
         kwargs = {k: self.value([c.kwargs[k] for c in calls], candidates, fail) for k in one.kwargs}
         result = self.value([c.result for c in calls], candidates, fail)
-        return Call(one.function, args, kwargs, result, [], one.place, one.trace, one.writes)
+        return Call(one.function, args, kwargs, result, [], one.place, one.trace, one.writes, one.stack)
 
     def _candidates(self, calls: tuple[Call, ...]) -> list[tuple[Any, tuple[Any, ...]]]:
         """Return the expressions that the program gave to a call, with their values in all runs."""
@@ -114,8 +114,10 @@ class Merger:
             return None
 
     def simplified(self, expression: Any) -> Any:
-        """Return an expression with numbers in place of sizes that are the same in all runs."""
+        """Return an expression with numbers in place of sizes that are the same in all runs.
 
+        Sizes that are equal in all runs stay apart: that of ``x[:10]`` is the size of ``x`` only up to 10.
+        """
         def replace(size: Any) -> Any:
             values = self.size_values(size)
             return values[0] if values is not None and len(set(values)) == 1 else size

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from threading import get_ident
 from typing import Any, Final
 
 from tensocket.errors import ExportError
+from tensocket_compiler.backends.reads import ReadObserver
 from tensocket_compiler.capture.recorder import RUNTIME, CannotRecord, Recorder, caller
 from tensocket_core.autograd.engine import current_pass
 from tensocket_core.dispatch.modes import STATE, thread_state
-from tensocket_core.dispatch.overrides import TorchFunctionMode
 from tensocket_core.dispatch.protocol import TorchDispatchMode
 from tensocket_core.geometry import memory_of
 from tensocket_core.keys import AUTOGRAD
 from tensocket_operators import Tensor
 from tensocket_operators.differentiation.function import INTERCEPTORS
+from tensocket_operators.random.positions import rng_states
 from tensocket_plugins.contract.drafts import drafting
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, unobserved
 
-from .symbols import SymNotes, SymNumber, plain_number
+from .module_calls import Frame, ModuleCalls
+from .public_functions import PublicFunctions, has_tensor, plain, tensors_in
+from .symbols import SymNotes, plain_number
 from .watched_sizes import symbolic_sizes
 
 #: Factories whose results are the elements that they get.
@@ -67,6 +70,7 @@ class Call:
         place: Where the program makes the call.
         trace: The program's frames, as tracebacks show them.
         writes: Whether it modifies an argument.
+        stack: The calls of modules that make it, from the outermost one.
     """
 
     function: Any
@@ -77,6 +81,7 @@ class Call:
     place: str
     trace: str
     writes: bool
+    stack: tuple[Frame, ...] = ()
 
 
 @dataclass(slots=True)
@@ -91,6 +96,8 @@ class Run:
         notes: The comparisons of sizes.
         result: The value that the function returned.
         assigned: Tensors that the function assigned to buffers, by path.
+        modules: The calls of modules; None if they are not noted.
+        mutated: For inputs that functional graphs return in place of writing to them, the number of the new tensor.
     """
 
     calls: list[Call] = field(default_factory=list)
@@ -100,13 +107,20 @@ class Run:
     notes: SymNotes = field(default_factory=lambda: SymNotes(caller))
     result: Any = None
     assigned: dict[str, Any] = field(default_factory=dict)
+    modules: ModuleCalls | None = None
+    mutated: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def stack(self) -> tuple[Frame, ...]:
+        """The calls of modules that are running."""
+        return () if self.modules is None else self.modules.stack
 
     def shape(self, number: int) -> tuple[int, ...]:
         """Return the plain shape that a tensor had."""
         return tuple(self.tensors[number]._array.shape)
 
 
-class ExportRecorder(TorchDispatchMode):
+class ExportRecorder(TorchDispatchMode, ReadObserver):
     """Mode that records the operators which its block calls; composite ones stay whole.
 
     Args:
@@ -115,22 +129,27 @@ class ExportRecorder(TorchDispatchMode):
         preserve: Sees each tensor that a call is about to write.
         symbolic: Whether sizes that the program reads are symbolic.
         traces: Whether calls have the program's frames.
+        modules: Notes of the calls of modules.
     """
 
     #: Tells the runtime and programs that an export runs.
     exports = True
 
     def __init__(self, inputs: list[Any], sources: int, preserve: Callable[[Any], None], *, symbolic: bool = False,
-                 traces: bool = False) -> None:
+                 traces: bool = False, modules: ModuleCalls | None = None) -> None:
         super().__init__()
-        self.run = Run(tensors=list(inputs), inputs=len(inputs))
+        self.run = Run(tensors=list(inputs), inputs=len(inputs), modules=modules)
         self.depth = 0
         self._sources = sources
         self._numbers = {id(x): number for number, x in reversed(list(enumerate(inputs)))}
         self._preserve, self._symbolic, self._traces = preserve, symbolic, traces
-        self._symbols: list[Any] = []
+        #: The symbolic numbers among the arguments of the public function that runs.
+        self.symbols: list[Any] = []
         self._grad = True
-        self._functions = _Functions(self)
+        self._running = False
+        #: Positions of the random streams behind the last call.
+        self._positions: Any = None
+        self.functions = PublicFunctions(self)
 
     # ---- tensors
 
@@ -171,6 +190,15 @@ class ExportRecorder(TorchDispatchMode):
             return slice(*[self.slots(x, make) for x in (value.start, value.stop, value.step)])
         return plain_number(value)
 
+    def _stand_in(self, leaf: Any) -> Any:
+        """Return the slot of a tensor that the run has used, or the leaf itself."""
+        number = self.number_of(leaf) if isinstance(leaf, Tensor) else None
+        return leaf if number is None else Slot(number)
+
+    def mutations(self) -> dict[int, int]:
+        """Return the inputs that the graph returns in place of writing to them: none."""
+        return {}
+
     # ---- the block
 
     @contextmanager
@@ -182,20 +210,25 @@ class ExportRecorder(TorchDispatchMode):
         """
         me = get_ident()
         self._grad = STATE.grad_enabled
+        self._positions = rng_states()
         began = self._grad
         VALUE_OBSERVERS[me] = self
 
         def refuse_function(kind: Any, args: tuple[Any, ...]) -> Any:
-            if get_ident() == me and STATE.grad_enabled:
+            # A function inside of an operator is a part of its node.
+            if get_ident() == me and STATE.grad_enabled and not self._running:
                 self._stop(f"a call of {kind.__name__}.apply", "the graph has no place for the backward pass of an "
                           "autograd.Function", "export in a no_grad block, or compute with operators")
             return NotImplemented
 
         INTERCEPTORS.append(refuse_function)
         try:
-            with drafting(), symbolic_sizes(self if self._symbolic else None), self, self._functions:
+            modules = self.run.modules
+            noted = nullcontext() if modules is None else modules.noting(self._stand_in)
+            with drafting(), noted, symbolic_sizes(self if self._symbolic else None), self, self.functions:
                 yield
             self._note_grad(began)
+            self._check_draws()
         except StopExport as stopped:
             raise stopped.error from None
         finally:
@@ -204,36 +237,42 @@ class ExportRecorder(TorchDispatchMode):
 
     def keeps(self, operator: Any, args: tuple[Any, ...]) -> bool:
         """Whether a composite is one call: all are, except for reads by slices and integers."""
-        return operator.name != "getitem" or _has_tensor(args[1])
+        return operator.name != "getitem" or has_tensor(args[1])
 
     def __torch_dispatch__(self, func: Any, types: tuple[type, ...], args: tuple[Any, ...] = (),
                            kwargs: dict[str, Any] | None = None) -> Any:
         """Run a call and record it."""
-        kwargs = {name: _plain(x) for name, x in (kwargs or {}).items()}
-        args = _plain(args)
+        kwargs = {name: plain(x) for name, x in (kwargs or {}).items()}
+        args = plain(args)
         if current_pass() is not None:
             self._stop("a backward pass", "a graph of an exported program contains no backward pass",
                       "call backward() on the results of the exported program")
         schema = getattr(func, "schema", None)
         written = [] if schema is None else [
-            x for p, value in zip(schema.parameters, args, strict=False) if p.mutated for x in _tensors(value)]
+            x for p, value in zip(schema.parameters, args, strict=False) if p.mutated for x in tensors_in(value)]
         written += [args[0]] if func.name == "setitem" else []
+        self._check_draws()
         before = STATE.before_dispatch
         self._note_grad(before is None or not before & AUTOGRAD)
         given, named = self.slots(args), self.slots(kwargs)
         for x in written:
             self._preserve(x)
-        versions = [(x, x._version) for x in _tensors([args, *kwargs.values()])]
-        with unobserved():
-            result = self._call(func, args, kwargs)
+        versions = [(x, x._version) for x in tensors_in([args, *kwargs.values()])]
+        outer, self._running = self._running, True
+        try:
+            with unobserved():
+                result = self._call(func, args, kwargs)
+        finally:
+            self._running = outer
+        self._positions = rng_states()
         written += [x for x, version in versions if x._version != version]
         if not written:
             self._check_shapes(func, args, kwargs, result)
         if func.name in LITERALS:
             self.run.literals.append(self._know(result).number)
             return result
-        self.run.calls.append(Call(func, given, named, None, list(self._symbols), caller(), self._trace(),
-                                   bool(written)))
+        self.run.calls.append(Call(func, given, named, None, list(self.symbols), caller(), self._trace(),
+                                   bool(written), self.run.stack))
         self.run.calls[-1].result = None if func.name == "setitem" else self.slots(result, self._know)
         return result
 
@@ -245,11 +284,33 @@ class ExportRecorder(TorchDispatchMode):
         with thread_state(exclude=before):
             return func(*args, **kwargs)
 
+    def _check_draws(self) -> None:
+        """Refuse random numbers that no operator has drawn: they would be constants of the graph."""
+        known, found = self._positions, rng_states()
+        if any(found[key] != known[key] for key in found.keys() & known.keys()):
+            self._stop("random numbers", "they are drawn outside of operators, so that the graph would have constants",
+                       "draw them with operators, such as rand and bernoulli, in place of methods that fill a tensor")
+
+    def run_whole(self, record: Any, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a public function that is one call of its operator, whatever its class of tensors makes of it."""
+        self._note_grad(STATE.grad_enabled)
+        given, named = self.slots(args), self.slots(kwargs)
+        outer, self._running = self._running, True
+        try:
+            with thread_state(dispatch_modes=()), unobserved():
+                result = func(*args, **kwargs)
+        finally:
+            self._running = outer
+        self.run.calls.append(Call(record, given, named, self.slots(result, self._know), list(self.symbols), caller(),
+                                   self._trace(), False, self.run.stack))
+        self._positions = rng_states()
+        return result
+
     def _check_shapes(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         if func.name in LITERALS or func.name in _MOVES:
             return
         try:
-            Recorder.check_shapes(func, args, kwargs, list(_tensors(result)))
+            Recorder.check_shapes(func, args, kwargs, list(tensors_in(result)))
         except CannotRecord as error:
             self._stop(f"a call of {func.name}", f"sizes of results follow from sizes of arguments, but {error}",
                       "compute this outside of the exported program, or with a mask")
@@ -257,7 +318,8 @@ class ExportRecorder(TorchDispatchMode):
     def _note_grad(self, enabled: bool) -> None:
         if enabled is not self._grad:
             self._grad = enabled
-            self.run.calls.append(Call(set_grad_enabled, (enabled,), {}, None, [], caller(), self._trace(), True))
+            self.run.calls.append(Call(set_grad_enabled, (enabled,), {}, None, [], caller(), self._trace(), True,
+                                       self.run.stack))
 
     def _trace(self) -> str:
         if not self._traces:
@@ -281,41 +343,9 @@ class ExportRecorder(TorchDispatchMode):
                   "item(), bool(tensor), float(tensor), tolist() and the like have no place in it",
                   "choose with torch.where, or pass the number as an argument")
 
-    def note_range(self, array: Any, low: int, high: int, other: int) -> None:
-        """Do nothing: the operator that checks the range is a node, and does so again."""
-
-    def number(self, tensor: Any) -> Any:
-        """End the run."""
-        self.note_read(tensor)
-
-    def number_at(self, table: dict[str, Any], key: str) -> Any:
-        """Return an option."""
-        return table[key]
-
     def run_apart(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Call a function that computes options."""
         return function(*args)
-
-
-class _Functions(TorchFunctionMode):
-    """Mode above the recorder: it notes the symbolic numbers that public functions get, and passes plain ones on."""
-
-    def __init__(self, recorder: ExportRecorder) -> None:
-        super().__init__()
-        self._recorder = recorder
-
-    def __torch_function__(self, func: Any, types: tuple[type, ...], args: tuple[Any, ...] = (),
-                           kwargs: dict[str, Any] | None = None) -> Any:
-        """Run a call with plain numbers."""
-        recorder = self._recorder
-        before, recorder._symbols = recorder._symbols, [x for x in _leaves([args, kwargs or {}])
-                                                        if isinstance(x, SymNumber)]
-        recorder.depth += 1
-        try:
-            return func(*_plain(args), **{name: _plain(x) for name, x in (kwargs or {}).items()})
-        finally:
-            recorder.depth -= 1
-            recorder._symbols = before
 
 
 def set_grad_enabled(enabled: bool) -> None:
@@ -323,40 +353,3 @@ def set_grad_enabled(enabled: bool) -> None:
     from tensocket._C import _set_grad_enabled
 
     _set_grad_enabled(enabled)
-
-
-def _plain(value: Any) -> Any:
-    """Return arguments with plain numbers in place of symbolic ones."""
-    if isinstance(value, SymNumber):
-        return plain_number(value)
-    if type(value) in (list, tuple):
-        return type(value)([_plain(x) for x in value])
-    if isinstance(value, tuple) and any(isinstance(x, SymNumber) for x in value):
-        return tuple([_plain(x) for x in value])
-    if isinstance(value, slice):
-        return slice(_plain(value.start), _plain(value.stop), _plain(value.step))
-    if type(value) is dict:
-        return {name: _plain(x) for name, x in value.items()}
-    return value
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, (tuple, list)):
-        for item in value:
-            yield from _leaves(item)
-    elif isinstance(value, dict):
-        yield from _leaves(list(value.values()))
-    elif isinstance(value, slice):
-        yield from _leaves([value.start, value.stop, value.step])
-    else:
-        yield value
-
-
-def _tensors(value: Any) -> Iterator[Any]:
-    return (x for x in _leaves(value) if isinstance(x, Tensor))
-
-
-def _has_tensor(index: Any) -> bool:
-    """Whether an index has positions or masks."""
-    return any(isinstance(x, (Tensor, list)) or hasattr(x, "__array__")
-               for x in (index if isinstance(index, tuple) else (index,)))

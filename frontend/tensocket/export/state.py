@@ -7,9 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from tensocket.errors import ExportError
-from tensocket_compiler.execute.runner import whole_tensor
-from tensocket_core.dispatch.overrides import version_counter
-from tensocket_core.geometry import memory_of
+from tensocket_compiler.backends.contents import SavedContents
 from tensocket_operators import Tensor
 from tensocket_operators.random.positions import fork_rng_states, rng_states
 
@@ -21,6 +19,9 @@ class ModuleState:
 
     Args:
         module: The module.
+
+    Attributes:
+        preserve: Saves the elements of a tensor that the run is about to write, and its version.
     """
 
     def __init__(self, module: Any) -> None:
@@ -28,23 +29,13 @@ class ModuleState:
         self._attributes = [(path, m, dict(vars(m)), {
             name: (value, _copied(value)) for name, value in vars(m).items() if type(value) in (dict, list, set)})
             for path, m in self._modules.items()]
-        self._contents: dict[int, tuple[Any, Any]] = {}
-        self._versions: dict[int, tuple[list[int], int]] = {}
+        self._contents = SavedContents()
+        self.preserve = self._contents.preserve
         for m in self._modules.values():
             # Operators like batch_norm write to buffers that their schemas do not mark.
             for x in [*m._buffers.values(), *[x for x in vars(m).values() if isinstance(x, Tensor)]]:
                 if x is not None and not x.is_sparse:
                     self.preserve(x)
-
-    def preserve(self, tensor: Any) -> None:
-        """Save the elements of a tensor that the run is about to write, and its version."""
-        memory = memory_of(tensor._array)
-        if id(memory) not in self._contents:
-            whole = whole_tensor(memory if isinstance(memory, type(tensor._array)) else tensor._array,
-                                 tensor._device_state)
-            self._contents[id(memory)] = whole, whole.clone()
-        counter = version_counter(tensor)
-        self._versions.setdefault(id(counter), (counter, counter[0]))
 
     def assigned(self) -> dict[str, Any]:
         """Return the tensors that the run assigned to buffers, by path.
@@ -68,10 +59,7 @@ class ModuleState:
 
     def undo(self) -> None:
         """Restore everything."""
-        for whole, contents in self._contents.values():
-            whole.copy_(contents)
-        for counter, value in self._versions.values():
-            counter[0] = value
+        self._contents.restore()
         for _, m, before, copies in self._attributes:
             attributes = m.__dict__
             for name in attributes.keys() - before.keys():

@@ -17,7 +17,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "floordiv": operator.floordiv, "mod": operator.mod,
     "truediv": operator.truediv, "pow": operator.pow, "neg": operator.neg, "abs": operator.abs, "sym_int": int,
     "floor": math.floor, "ceil": math.ceil, "round": round, "sym_float": float, "lshift": operator.lshift,
-    "rshift": operator.rshift}
+    "rshift": operator.rshift, "max": max, "min": min}
 #: Comparisons, by their names, with their signs.
 COMPARISONS: Final[dict[str, tuple[Callable[[Any, Any], bool], str]]] = {
     "eq": (operator.eq, "=="), "ne": (operator.ne, "!="), "lt": (operator.lt, "<"), "le": (operator.le, "<="),
@@ -265,16 +265,26 @@ def substitute(expression: Expression, replace: Callable[[Any], Expression]) -> 
     return expression if isinstance(expression, (int, float)) else replace(expression)
 
 
-def text_of(expression: Expression, name: Callable[[Any], str], depth: int = 0) -> str:
-    """Return an expression as Python writes it; ``name`` returns the names of its sizes."""
+def text_of(expression: Expression, name: Callable[[Any], str], parent: str = "") -> str:
+    """Return an expression as Python writes it.
+
+    Args:
+        expression: The expression.
+        name: Returns the names of its sizes.
+        parent: The function whose argument it is, for which it may need brackets.
+    """
     if not isinstance(expression, tuple):
         return str(expression) if isinstance(expression, (int, float)) else name(expression)
     function, *parts = expression
-    texts = [text_of(part, name, depth + 1) for part in parts]
     if function in _SIGNS:
-        text = (f"{texts[0]}*{texts[1]}" if function == "mul" else f"{texts[0]} {_SIGNS[function]} {texts[1]}")
-        return f"({text})" if depth and function != "mul" else text
-    return f"-{texts[0]}" if function == "neg" else f"{function}({', '.join(texts)})"
+        left, right = [text_of(part, name, function) for part in parts]
+        text = f"{left}*{right}" if function == "mul" else f"{left} {_SIGNS[function]} {right}"
+        plain = not parent or (function == "mul" and parent in ("add", "sub", "mul"))
+        return text if plain else f"({text})"
+    texts = [text_of(part, name, "neg" if function == "neg" else "") for part in parts]
+    if function == "neg":
+        return f"(-{texts[0]})" if parent else f"-{texts[0]}"
+    return f"{function}({', '.join(texts)})"
 
 
 def interval(expression: Expression, span: Callable[[Any], tuple[float, float]]) -> tuple[float, float] | None:

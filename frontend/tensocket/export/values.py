@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tensocket_compiler.graph.names import PUBLIC
+from tensocket_core.dispatch.packets import AtenOverloads
+from tensocket_core.formats import strided
 from tensocket_core.tensor import Size
 from tensocket_operators.namespaces import FUNCTIONS_OF_GRAPHS
 
@@ -38,20 +41,32 @@ class TensorValue:
 
     Args:
         sizes: The sizes, of which some have names.
-        tensor: An example.
+        dtype: The dtype.
+        device: The device.
+        requires_grad: Whether it requires a gradient.
+        strides: The strides of an example; none for sparse tensors.
+        layout: The layout.
 
     Attributes:
         shape: The sizes.
         dtype: The dtype.
         device: The device.
         requires_grad: Whether it requires a gradient.
+        layout: The layout.
     """
 
-    def __init__(self, sizes: list[int], tensor: Any) -> None:
+    def __init__(self, sizes: Sequence[int], dtype: Any, device: Any, requires_grad: bool, strides: Sequence[int],
+                 layout: Any) -> None:
         self.shape = tuple.__new__(Size, sizes)
-        self.dtype, self.device = tensor.dtype, tensor.device
-        self.requires_grad = bool(tensor.requires_grad)
-        self._stride = () if tensor.is_sparse else tuple(tensor.stride())
+        self.dtype, self.device, self.layout = dtype, device, layout
+        self.requires_grad = requires_grad
+        self._stride = tuple(strides)
+
+    @classmethod
+    def of(cls, tensor: Any, sizes: Sequence[int]) -> TensorValue:
+        """Return the form of a tensor with other sizes, some of which have names."""
+        strides = () if tensor.layout is not strided else tensor.stride()
+        return cls(sizes, tensor.dtype, tensor.device, bool(tensor.requires_grad), strides, tensor.layout)
 
     def size(self, dim: int | None = None) -> Any:
         """Return the sizes, or one of them."""
@@ -81,31 +96,46 @@ class TensorValue:
         return f"FakeTensor(..., size=({sizes}){dtype}{grad})"
 
 
-class _SymSize:
-    """The operator ``aten.sym_size.int`` of graphs, which returns the size of a dimension."""
+class GraphOperator(AtenOverloads):
+    """A function that graphs call by a name in ``aten``, and that no operator's record stands for.
 
-    __name__ = "sym_size.int"
-    name = "sym_size"
+    Args:
+        name: The name.
+        function: The function.
+        overload: The overload in listings.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Any], overload: str = "default") -> None:
+        self.name, self._function = name, function
+        FUNCTIONS_OF_GRAPHS[name] = self
+        PUBLIC.add_name(f"torch.ops.aten.{name}.{overload}", self)
+        self._overload = overload
 
     @property
-    def int(self) -> _SymSize:
-        """This operator, which has one overload."""
-        return self
+    def __name__(self) -> str:
+        return f"{self.name}.{self._overload}"
 
-    def __call__(self, input: Any, dim: Any) -> Any:
-        """Return the size of a dimension."""
-        return input.size(dim)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        return self._function(*args, **kwargs)
 
     def __repr__(self) -> str:
-        return "<operator sym_size(Tensor input, int dim) -> int>"
+        return f"<function {self.name} of graphs>"
 
-    def __reduce__(self) -> str:
-        return "sym_size"
+    def __reduce__(self) -> Any:
+        return FUNCTIONS_OF_GRAPHS.__getitem__, (self.name,)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GraphOperator:
+        return self
 
 
-sym_size: Final = _SymSize()
-FUNCTIONS_OF_GRAPHS["sym_size"] = sym_size
-PUBLIC.add_name("torch.ops.aten.sym_size.int", sym_size)
+def _size(input: Any, dim: Any) -> Any:
+    """Return the size of a dimension."""
+    return input.size(dim)
+
+
+#: The operator ``aten.sym_size.int`` of graphs, which returns the size of a dimension.
+sym_size: Final = GraphOperator("sym_size", _size, "int")
 
 
 class Symbol:

@@ -69,6 +69,11 @@ _SYMBOLIC: Final[dict[str, Any]] = {"shape": property(_shape), "size": _size, "n
 _BEFORE: Final[dict[str, Any]] = {}
 
 
+def current_recorder() -> Any:
+    """Return the recorder whose run has symbolic sizes in this thread; None without one."""
+    return _RECORDERS.get(get_ident())
+
+
 @contextmanager
 def symbolic_sizes(recorder: Any) -> Iterator[None]:
     """Give the program of this thread symbolic sizes in a block; None gives it plain ones.

@@ -146,12 +146,13 @@ class Reader:
 
     Args:
         stream: A binary file that can seek.
+        marker: The file by which archives of this kind are known; it tells the folder of all files.
 
     Raises:
         Exception: The file is not an archive of ``Writer`` or PyTorch; the class of the exception is unspecified.
     """
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: IO[bytes], marker: str = "data.pkl") -> None:
         self._stream = stream
         self._sums: deque[tuple[str, int, CheckSum]] = deque()
         total = stream.seek(0, 2)
@@ -159,9 +160,9 @@ class Reader:
             found = archive.infolist()
         if sum(info.file_size for info in found) > total or len({info.filename for info in found}) != len(found):
             raise ValueError("entries are repeated or larger than the file")
-        names = [info.filename[:-len("/data.pkl")] for info in found if info.filename.endswith("/data.pkl")]
+        names = [info.filename.removesuffix(f"/{marker}") for info in found if info.filename.endswith(f"/{marker}")]
         if len(names) != 1:
-            raise ValueError("it has not one entry data.pkl")
+            raise ValueError(f"it has not one entry {marker}")
         self._prefix = names[0] + "/"
         self._entries = {info.filename: self._entry(info) for info in found}
         #: PyTorch can omit checksums; it then writes 0 everywhere.
@@ -186,6 +187,10 @@ class Reader:
 
     def __contains__(self, name: str) -> bool:
         return self._prefix + name in self._entries
+
+    def names(self) -> list[str]:
+        """Return the names of all files in the folder."""
+        return [name.removeprefix(self._prefix) for name in self._entries if name.startswith(self._prefix)]
 
     def entry(self, name: str) -> Entry:
         """Return the position of a file.

@@ -201,6 +201,19 @@ def test_relations_of_sizes_are_checked():
         program.module()(torch.ones(1))
 
 
+def test_sizes_that_are_equal_only_in_small_arguments():
+    def cut(x):
+        y = x[:10]
+        return (y * 2 if y.shape[0] == x.shape[0] else y), torch.zeros(y.shape[0])
+
+    run = export(module(cut), (torch.ones(4),), dynamic_shapes={"x": {0: Dim("n", min=2, max=99)}}).module()
+    first, second = run(torch.ones(7))
+    assert first.sum() == 14
+    assert second.shape == (7,)
+    with pytest.raises(AssertionError, match="Runtime assertion failed for expression"):
+        run(torch.ones(20))
+
+
 def test_sizes_inside_are_asserted():
     def pooled(x):
         y = nn.functional.max_pool1d(x, 2)

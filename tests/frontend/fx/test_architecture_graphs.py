@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import copy
-import importlib
 import io
 import pickle
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,29 +13,12 @@ import tensocket as torch
 from tensocket import fx
 from tensocket.nn import functional as F
 
-FOLDER = Path(__file__).parents[2] / "architectures"
-MODULES = {"torch": "tensocket", **{f"torch.{name}": f"tensocket.{name}" for name in (
-    "nn", "nn.functional", "nn.parameter", "nn.utils", "nn.utils.rnn")}}
 #: Programs whose control flow depends on their input, with the error that PyTorch raises, too.
 DYNAMIC = {"bert": TypeError, "gpt": fx.proxy.TraceError, "seq2seq": TypeError, "transformer": TypeError}
 #: Number of nodes of the graphs that PyTorch 2.13 records.
 NODES = {"alexnet": 24, "autoencoder": 15, "convnext": 57, "dcgan": 19, "densenet": 51, "efficientnet": 56, "gcn": 16,
          "lenet": 15, "lstm": 18, "mlp": 10, "mobilenet": 51, "resnet18": 71, "resnet50": 177, "unet": 65, "vae": 28,
          "vgg": 30, "vit": 99, "wavenet": 52}
-
-
-@pytest.fixture
-def program(monkeypatch):
-    """The module ``program`` of the architectures."""
-    for name, ours in MODULES.items():
-        monkeypatch.setitem(sys.modules, name, importlib.import_module(ours))
-    monkeypatch.syspath_prepend(str(FOLDER))
-    names = [path.stem for path in FOLDER.glob("*.py")]
-    for name in names:
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    yield importlib.import_module("program")
-    for name in names:
-        sys.modules.pop(name, None)
 
 
 def make(program, name):
