@@ -1,0 +1,118 @@
+"""Our functions for choice, and for reads and writes at indices; in opset 18."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+
+from ..operators.values import NUMBERS
+from .functions import Call, own
+from .matching import NoMatch
+from .shapes import END
+
+
+@own("where")
+def where(c: Call) -> Any:
+    """Translate elements chosen by a condition."""
+    values = list(c.values.values())
+    if len(values) < 3:
+        raise NoMatch("where without choices")
+    to = NUMBERS[c.form.dtype]
+    parts = [c.op.Cast(x, to=to) if isinstance(x, ir.Value) else c.recorder.constant(x, ir.DataType(to))
+             for x in values[1:3]]
+    return c.op.Where(values[0], *parts)
+
+
+@own("masked_fill")
+def masked_fill(c: Call) -> Any:
+    """Translate a value where a mask holds."""
+    value = c.values["value"]
+    filled = c.op.CastLike(value, c.input) if isinstance(value, ir.Value) else c.recorder.constant(value,
+                                                                                                  c.input.dtype)
+    return c.op.Where(c.op.Cast(c.values["mask"], to=9), filled, c.input)
+
+
+@own("one_hot")
+def one_hot(c: Call) -> Any:
+    """Translate classes as unit vectors."""
+    count = c.form.shape[-1]
+    return c.op.OneHot(c.input, c.recorder.constant(int(count), ir.DataType.INT64),
+                       c.recorder.constant([0, 1], ir.DataType.INT64))
+
+
+@own("triu", "tril")
+def triangle(c: Call) -> Any:
+    """Translate triangles of matrices."""
+    upper = int(str(c.node.target.name).startswith("triu"))
+    return c.op.Trilu(c.input, c.recorder.constant(int(c.values.get("diagonal", 0)), ir.DataType.INT64), upper=upper)
+
+
+@own("cumsum")
+def cumsum(c: Call) -> Any:
+    """Translate running sums."""
+    return c.op.CumSum(c.cast(c.input, c.form.dtype), c.recorder.constant(int(c.values["dim"]), ir.DataType.INT64))
+
+
+@own("getitem", "basic_index", "index")
+def index(c: Call) -> Any:
+    """Translate reads at slices, integers and one vector of places at each of adjacent dimensions."""
+    items = c.values["index"]
+    items = list(items) if isinstance(items, (list, tuple)) else [items]
+    rank = len(c.source.shape)
+    if any(x is ... for x in items):
+        at = next(k for k, x in enumerate(items) if x is ...)
+        items[at:at + 1] = [slice(None)] * (rank - sum(x is not None for x in items) + 1)
+    x, dim, places = c.input, 0, []
+    for item in items:
+        if item is None:
+            x = c.op.Unsqueeze(x, c.sizes([dim]))
+        elif isinstance(item, slice):
+            if item != slice(None):
+                x = c.op.Slice(x, c.sizes([item.start or 0]), c.sizes([END if item.stop is None else item.stop]),
+                               c.sizes([dim]), c.sizes([item.step or 1]))
+        elif isinstance(item, ir.Value) and len(item.shape or ()) > 0 or isinstance(item, (list, tuple)):
+            places.append((dim, item if isinstance(item, ir.Value) else c.recorder.constant(list(item))))
+        else:
+            x = c.op.Gather(x, c.tensor(item, c.sizes([0])), axis=dim)
+            continue
+        dim += 1
+    if not places:
+        return x if x is not c.input else c.op.Identity(x)
+    if any(p.dtype == ir.DataType.BOOL for _, p in places):
+        raise NoMatch("masks as indices")
+    return _gathered(c, x, places)
+
+
+def _gathered(c: Call, x: Any, places: list[tuple[int, Any]]) -> Any:
+    dims = [d for d, _ in places]
+    if len(dims) == 1:
+        return c.op.Gather(x, c.op.Cast(places[0][1], to=7), axis=dims[0])
+    if dims != list(range(len(dims))):
+        raise NoMatch("several vectors of places, of which the first is not at the first dimension")
+    shape = c.op.Shape(places[0][1])
+    for _, p in places[1:]:
+        shape = c.op.Shape(c.op.Expand(p, shape))
+    line = c.sizes([-1])
+    return c.op.GatherND(x, c.op.Concat(*[c.op.Unsqueeze(c.op.Expand(c.op.Cast(p, to=7), shape), line)
+                                          for _, p in places], axis=-1))
+
+
+@own("setitem", "basic_put_")
+def assign(c: Call) -> Any:
+    """Translate a write at slices and integers: the places that it changes are read from a tensor of places."""
+    op, value = c.op, c.values.get("value", c.values.get("src"))
+    where = index(c._replace(values={"input": _numbered(c), "index": c.values["index"]}))
+    flat = op.Reshape(c.input, c.sizes([-1]))
+    filled = op.CastLike(value, c.input) if isinstance(value, ir.Value) else c.recorder.constant(value, c.input.dtype)
+    updates = op.Reshape(op.Expand(filled, op.Shape(where)), c.sizes([-1]))
+    made = op.ScatterElements(flat, op.Reshape(where, c.sizes([-1])), updates, axis=0)
+    return op.Reshape(made, op.Shape(c.input))
+
+
+def _numbered(c: Call) -> Any:
+    """Return a tensor like the input, whose elements are their places in the flat input."""
+    zero, one = (c.recorder.constant(n, ir.DataType.INT64) for n in (0, 1))
+    made = c.op.Reshape(c.op.Range(zero, c.op.Size(c.input), one), c.op.Shape(c.input))
+    made.shape = ir.Shape(list(c.source.shape))
+    return made

@@ -1,0 +1,286 @@
+"""Translation of an exported program's graph into a model."""
+
+from __future__ import annotations
+
+import operator
+import re
+from typing import Any, Final
+
+import onnx_ir as ir
+
+from tensocket.export import ExportedProgram, InputKind
+from tensocket.fx.node import Node
+from tensocket_compiler.graph.comments import source_of
+from tensocket_core.dispatch.schema import Schema
+from tensocket_operators import Tensor
+
+from ..operators.values import NUMBERS, to_array
+from ..packages import UnsupportedOnnxOperators, package
+from . import indexing, layers, shapes  # noqa: F401  (they fill the table)
+from .functions import OWN, SIZES, Call
+from .matching import NoMatch, bound, call_arguments, defaults_of, function_for
+from .recorder import Recorder, SymbolicValue
+
+#: The opset that torch_lib's functions, and ours, are written in.
+BASE: Final = 18
+#: Functions of graphs that compute nothing.
+_SILENT: Final = frozenset({"_set_grad_enabled", "_assert"})
+
+
+class Translator:
+    """Translates the graph of a program.
+
+    Args:
+        program: The program.
+        registry: The functions of torch_lib.
+        custom: Functions for operators, which come first, by operator.
+    """
+
+    def __init__(self, program: ExportedProgram, registry: Any, custom: dict[Any, Any]) -> None:
+        self._program, self._registry, self._custom = program, registry, custom
+        self._opset = getattr(package("onnxscript").onnx_opset, f"opset{BASE}")
+        self._recorder = Recorder(self._opset)
+        self._graph = ir.Graph([], [], nodes=[], opset_imports={"": BASE}, name="main_graph")
+        self._values: dict[Node, Any] = {}
+        self._unsupported: dict[str, list[str]] = {}
+
+    def model(self) -> Any:
+        """Return the model, in opset 18.
+
+        Raises:
+            UnsupportedOnnxOperators: Some operators have no function; all are listed, with source lines.
+        """
+        evaluator = package("onnxscript.evaluator")
+        self._placeholders()
+        with evaluator.default_as(self._recorder):
+            for node in self._program.graph.nodes:
+                if node.op == "call_function":
+                    self._call(node)
+            self._check()
+            self._outputs()
+        self._graph.extend(self._recorder.nodes)
+        version = getattr(package("tensocket"), "__version__", "")
+        made = ir.Model(self._graph, ir_version=10, producer_name="tensocket", producer_version=str(version))
+        for identifier, function in self._recorder.functions.items():
+            made.functions[identifier] = function
+            made.graph.opset_imports.setdefault(identifier[0], 1)
+        for node in ir.traversal.RecursiveGraphIterator(self._graph):
+            made.graph.opset_imports.setdefault(node.domain, 1)
+        return made
+
+    # ---- inputs
+
+    def _placeholders(self) -> None:
+        specs = {spec.arg.name: spec for spec in self._program.graph_signature.input_specs}
+        held = {**self._program.constants, **self._program.state_dict}
+        for node in self._program.graph.find_nodes(op="placeholder"):
+            spec = specs[node.name]
+            if spec.kind is InputKind.USER_INPUT:
+                if not isinstance(getattr(node.meta.get("val"), "shape", None), tuple):
+                    continue  # an argument that is a number, or None: its value is in the graph
+                value = SymbolicValue(self._opset, node.name)
+                _describe(value, node.meta["val"])
+                self._graph.inputs.append(value)
+            else:
+                if not node.users:
+                    continue
+                array = to_array(_readable(held[spec.target]))
+                value = SymbolicValue(self._opset, spec.target)
+                value.const_value = ir.tensor(array, name=spec.target)
+                _describe(value, node.meta["val"])
+                self._graph.initializers[spec.target] = value
+            self._values[node] = value
+
+    # ---- calls
+
+    def _call(self, node: Node) -> None:
+        target = node.target
+        name = str(getattr(target, "name", getattr(target, "__name__", target)))
+        if name in _SILENT:
+            return
+        if target is operator.getitem and isinstance(self._values.get(node.args[0]), (list, tuple)):
+            self._values[node] = self._values[node.args[0]][node.args[1]]
+            return
+        before = len(self._recorder.nodes)
+        try:
+            found = self._translated(node, name)
+        except (NoMatch, NotImplementedError) as error:
+            self._refuse(node, name, str(error))
+            return
+        self._note(node, found, self._recorder.nodes[before:])
+        self._write(node)
+
+    def _translated(self, node: Node, name: str) -> Any:
+        """Return the values of a call.
+
+        Raises:
+            NoMatch: There is no function for it.
+        """
+        arguments = bound(node)
+        if any(x not in self._values and x.meta.get("val") is None for x in node.all_input_nodes):
+            raise NoMatch("it reads the result of an unsupported operator")
+        values = {key: self._argument(x) for key, x in arguments.items()}
+        if node.target in self._custom:
+            return self._custom[node.target](*[self._argument(x) for x in node.args],
+                                             **{k: self._argument(x) for k, x in node.kwargs.items()})
+        if not isinstance(getattr(node.target, "schema", None), Schema):
+            return self._size(node, name)
+        plain = name.removesuffix("_") if name.endswith("_") and not name.endswith("__") else name
+        own = OWN.get(name) or OWN.get(plain)
+        if own is not None:
+            return own(Call(self._opset, self._recorder, node, values, arguments))
+        is_complex = any(getattr(getattr(x.meta.get("val"), "dtype", None), "is_complex", False)
+                         for x in node.all_input_nodes)
+        function = function_for(self._registry, plain, arguments, is_complex)
+        if function is None:
+            raise NoMatch(name)
+        schema = node.target.schema
+        given = call_arguments(function, list(schema.names), values, defaults_of(schema))
+        if "dtype" in given and given["dtype"] is None:
+            given["dtype"] = -1
+        return function(**given)
+
+    def _size(self, node: Node, name: str) -> Any:
+        """Return the value of a function of sizes."""
+        if name not in SIZES:
+            raise NoMatch(name)
+        return SIZES[name](self._opset, *[self._argument(x) for x in node.args])
+
+    def _argument(self, value: Any) -> Any:
+        """Return an argument as torch_lib's functions take it."""
+        if isinstance(value, Node):
+            return self._values.get(value, value.meta.get("val"))
+        if isinstance(value, (list, tuple)):
+            return [self._argument(x) for x in value]
+        if isinstance(value, slice):
+            return slice(*[self._argument(x) for x in (value.start, value.stop, value.step)])
+        if isinstance(value, Tensor):
+            return self._recorder.constant(ir.tensor(to_array(value)))
+        return NUMBERS.get(value, value) if type(value).__name__ == "DType" else value
+
+    def _note(self, node: Node, found: Any, made: list[Any]) -> None:
+        """Keep the values of a call, with their forms and names."""
+        value = node.meta.get("val")
+        if isinstance(found, (list, tuple)):
+            found = list(found)
+            for k, each in enumerate(found):
+                if each is not None and isinstance(value, (list, tuple)) and k < len(value):
+                    _describe(each, value[k])
+                    _name(each, f"{node.name}_{k}")
+        elif isinstance(found, ir.Value):
+            _describe(found, value)
+            _name(found, node.name)
+        trace = node.meta.get("stack_trace") or ""
+        for each in made:
+            each.metadata_props["source"] = source_of(trace) if trace else ""
+        self._values[node] = found
+
+    def _write(self, node: Node) -> None:
+        """Let later nodes read what a call writes to its first argument."""
+        if not node.meta.get("writes"):
+            return
+        target = node.args[0]
+        changed = self._values[node]
+        aliases = _aliases(target)
+        later = [user for each in aliases for user in each.users if _comes_after(node, user)]
+        if any(each is not target for each in aliases) and later:
+            raise_from = f"it writes to {target.name}, whose memory other tensors share"
+            self._refuse(node, str(node.target.name), raise_from)
+            return
+        self._values[target] = changed
+
+    # ---- errors
+
+    def _refuse(self, node: Node, name: str, reason: str) -> None:
+        place = source_of(node.meta.get("stack_trace") or "")
+        label = name if reason in (name, "") else f"{name} ({reason})"
+        self._unsupported.setdefault(label, []).append(place)
+
+    def _check(self) -> None:
+        own = {k: v for k, v in self._unsupported.items() if "it reads the result of an unsupported" not in k}
+        if not own:
+            return
+        listed = "; ".join([f"{label} at {', '.join(sorted({p for p in places if p}) or ['an unknown line'])}"
+                            for label, places in sorted(own.items())])
+        error = UnsupportedOnnxOperators("onnx.export", f"a model that calls {listed}", "ONNX, or the table of "
+                                         "docs/onnx.md, has no operators for these calls",
+                                         "compute with others, or pass functions in custom_translation_table")
+        error.operators = tuple(sorted(label.partition(" ")[0] for label in own))
+        raise error
+
+    # ---- outputs
+
+    def _outputs(self) -> None:
+        taken: set[int] = set()
+        for output in self._program.graph.output_node().args[0]:
+            value = self._values.get(output) if isinstance(output, Node) else output
+            if value is None:
+                continue
+            if not isinstance(value, ir.Value):
+                value = self._recorder.constant(value)
+            inside = value.producer() is None
+            if id(value) in taken or inside:
+                before, value = value, self._opset.Identity(value)
+                value.dtype, value.shape = before.dtype, before.shape
+                value.name = f"{before.name}_output"
+            taken.add(id(value))
+            self._graph.outputs.append(value)
+
+
+def _name(value: Any, name: str) -> None:
+    """Name a value that has no name, which is so for results of nodes of this call."""
+    if value.name is None:
+        value.name = name
+
+
+def _readable(tensor: Any) -> Any:
+    """Return a tensor without lazy conjugation or negation."""
+    return tensor.detach().resolve_conj().resolve_neg()
+
+
+def _describe(value: Any, form: Any) -> None:
+    """Give a value the dtype and shape of a node's value; sizes that change have the names of their symbols."""
+    if isinstance(form, bool):
+        value.dtype, value.shape = ir.DataType.BOOL, ir.Shape([])
+    elif isinstance(form, float):
+        value.dtype, value.shape = ir.DataType.FLOAT, ir.Shape([])
+    elif isinstance(form, int):
+        value.dtype, value.shape = ir.DataType.INT64, ir.Shape([])
+    elif form is not None and hasattr(form, "dtype"):
+        sizes = [getattr(n, "name", n) for n in form.shape]
+        dtype = form.dtype
+        if dtype.is_complex:
+            dtype, sizes = dtype.to_real(), [*sizes, 2]
+        value.dtype = ir.DataType(NUMBERS[dtype])
+        value.shape = ir.Shape([re.sub(r"\s", "", n) if isinstance(n, str) else int(n) for n in sizes])
+
+
+def _aliases(node: Node) -> set[Node]:
+    """Return the nodes that may share a node's memory."""
+    found, pending = {node}, [node]
+    while pending:
+        each = pending.pop()
+        related = [user for user in each.users if _is_view_of(user, each)]
+        if each.op == "call_function" and each.args and isinstance(each.args[0], Node) and _is_view_of(
+                each, each.args[0]):
+            related.append(each.args[0])
+        for other in related:
+            if other not in found:
+                found.add(other)
+                pending.append(other)
+    return found
+
+
+def _is_view_of(node: Node, base: Node) -> bool:
+    schema = getattr(node.target, "schema", None)
+    return isinstance(schema, Schema) and schema.may_alias and not schema.is_mutable and bool(
+        node.args) and node.args[0] is base
+
+
+def _comes_after(node: Node, other: Node) -> bool:
+    step = node.next
+    while step.op != "root":
+        if step is other:
+            return True
+        step = step.next
+    return False

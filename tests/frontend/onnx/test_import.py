@@ -1,0 +1,255 @@
+"""Imported models are modules; files that are damaged, or ask for too much, are refused."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import numpy as np
+import pytest
+
+import tensocket as torch
+from tensocket import nn
+from tensocket.errors import ArgumentTypeError, MissingPackage
+from tensocket.onnx import OnnxModelError, UnsupportedOnnxOperators, load_graph_module
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+FLOAT = TensorProto.FLOAT
+
+
+def info(name, shape=None, dtype=FLOAT):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def model_of(nodes, inputs, outputs, weights=(), opsets=(("", 21),), functions=()):
+    graph = helper.make_graph(list(nodes), "graph", list(inputs), list(outputs), list(weights))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid(*x) for x in opsets], functions=functions,
+                             ir_version=10)
+
+
+def linear(**options):
+    """A model with a product and a sum."""
+    torch.manual_seed(0)
+    weights = [numpy_helper.from_array(np.arange(6, dtype=np.float32).reshape(3, 2), "layer.weight"),
+               numpy_helper.from_array(np.ones(2, dtype=np.float32), "layer.bias")]
+    nodes = [helper.make_node("MatMul", ["x", "layer.weight"], ["h"]), helper.make_node("Add", ["h", "layer.bias"],
+                                                                                       ["y"])]
+    return model_of(nodes, [info("x", ["n", 3])], [info("y", ["n", 2])], weights, **options)
+
+
+def test_models_are_modules(tmp_path):
+    path = tmp_path / "model.onnx"
+    onnx.save(linear(), str(path))
+    for given in (path, str(path), path.read_bytes(), io.BytesIO(path.read_bytes()), linear()):
+        module = load_graph_module(given)
+        assert sorted(module.state_dict()) == ["layer.bias", "layer.weight"]
+        assert module(torch.ones(1, 3)).tolist() == [[7.0, 10.0]]
+    assert isinstance(module, torch.fx.GraphModule)
+    assert module.meta["onnx"]["inputs"] == ["x"]
+    assert "add" in module.code
+
+
+def test_gradients_reach_parameters():
+    module = load_graph_module(linear())
+    x = torch.ones(2, 3, requires_grad=True)
+    module(x).sum().backward()
+    assert module.layer.weight.grad.tolist() == [[2.0, 2.0]] * 3
+    assert x.grad.tolist() == [[1.0, 5.0, 9.0]] * 2
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+    optimizer.step()
+    assert module(torch.ones(1, 3)).tolist() != [[7.0, 10.0]]
+
+
+def test_a_round_trip():
+    pytest.importorskip("onnxscript")
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2)).eval()
+    x = torch.randn(2, 3, 6, 6)
+    module = load_graph_module(torch.onnx.export(model, (x,)).model_proto)
+    assert set(module.state_dict()) >= set(dict(model.named_parameters()))
+    torch.testing.assert_close(module(x), model(x), rtol=1e-5, atol=1e-6)
+    again = torch.onnx.export(module, (x,))
+    pytest.importorskip("onnxruntime")
+    torch.testing.assert_close(again(x)[0], model(x).detach(), rtol=1e-5, atol=1e-6)
+    compiled = torch.compile(module)
+    torch.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-6)
+
+
+def test_the_device_of_parameters():
+    device = next((x for x in ("opencl",) if torch.available_devices().get(x)), None) if isinstance(
+        torch.available_devices(), dict) else None
+    module = load_graph_module(linear(), device=device or "cpu")
+    assert {x.device.type for x in module.parameters()} == {device or "cpu"}
+    assert module(torch.ones(1, 3, device=device or "cpu")).tolist() == [[7.0, 10.0]]
+
+
+def test_subgraphs_read_values_around_them():
+    body = helper.make_graph([helper.make_node("Add", ["total", "x"], ["next"]),
+                              helper.make_node("Identity", ["going"], ["still"]),
+                              helper.make_node("Identity", ["next"], ["row"])], "body",
+                             [info("step", [], TensorProto.INT64), info("going", [], TensorProto.BOOL),
+                              info("total", [2])],
+                             [info("still", [], TensorProto.BOOL), info("next", [2]), info("row", [2])])
+    count = numpy_helper.from_array(np.array(3), "count")
+    loop = helper.make_node("Loop", ["count", "", "x"], ["last", "rows"], body=body)
+    module = load_graph_module(model_of([loop], [info("x", [2])], [info("last", [2]), info("rows", [3, 2])], [count]))
+    last, rows = module(torch.tensor([1.0, 2.0]))
+    assert last.tolist() == [4.0, 8.0]
+    assert rows.tolist() == [[2.0, 4.0], [3.0, 6.0], [4.0, 8.0]]
+
+
+def test_functions_of_models():
+    inner = helper.make_function("own", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])],
+                                 [helper.make_opsetid("", 21)])
+    model = model_of([helper.make_node("Twice", ["x"], ["y"], domain="own")], [info("x", [1])], [info("y", [1])],
+                     opsets=(("", 21), ("own", 1)), functions=[inner])
+    assert load_graph_module(model)(torch.tensor([2.0])).tolist() == [4.0]
+
+
+def test_older_versions():
+    old = model_of([helper.make_node("Squeeze", ["x"], ["y"], axes=[0])], [info("x", [1, 2])], [info("y", [2])],
+                   opsets=(("", 9),))
+    assert load_graph_module(old)(torch.ones(1, 2)).shape == (2,)
+    softmax = model_of([helper.make_node("Softmax", ["x"], ["y"])], [info("x", [1, 2, 2])], [info("y", [1, 2, 2])],
+                       opsets=(("", 9),))
+    assert load_graph_module(softmax)(torch.zeros(1, 2, 2)).tolist() == [[[0.25, 0.25], [0.25, 0.25]]]
+
+
+def test_all_unknown_operators_are_listed():
+    nodes = [helper.make_node("Rare", ["x"], ["a"], name="first", domain="own"),
+             helper.make_node("Rarer", ["a"], ["y"], domain="own")]
+    with pytest.raises(UnsupportedOnnxOperators, match="operators are those of docs/onnx.md") as error:
+        load_graph_module(model_of(nodes, [info("x", [1])], [info("y", [1])], opsets=(("", 21), ("own", 1))))
+    assert error.value.operators == ("own::Rare of version 1", "own::Rarer of version 1")
+    assert "first" in str(error.value)
+
+
+# ---- hostile files
+
+
+def refused(model, text, **options):
+    with pytest.raises(OnnxModelError, match=text):
+        load_graph_module(model, **options)
+
+
+def test_other_data_are_refused(tmp_path, monkeypatch):
+    refused(b"\x00\x01garbage", "the data is not a model in ONNX's protobuf format, or is truncated")
+    refused(b"", "a model has a graph")
+    data = linear().SerializeToString()
+    refused(data[:len(data) // 2], "is truncated")
+    with pytest.raises(ArgumentTypeError, match="a model is a path, bytes, a file or a ModelProto"):
+        load_graph_module(3)
+    monkeypatch.setattr("tensocket.onnx.importing.files._LARGEST_FILE", 10)
+    (tmp_path / "model.onnx").write_bytes(data)
+    refused(tmp_path / "model.onnx", "a model has at most 10 bytes beside its external data")
+
+
+def test_sizes_that_do_not_fit_are_refused():
+    model = linear()
+    model.graph.initializer[0].dims[:] = [1 << 40, 1 << 20]
+    refused(model, "a tensor of this shape and data type has")
+    model.graph.initializer[0].dims[:] = [-3, -2]
+    refused(model, "sizes are not negative|dimension")
+    model = linear()
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.float_data.extend([1.0])
+    refused(model, "a tensor of this shape and data type has 6 elements|does not match")
+    model = model_of([helper.make_node("ConstantOfShape", ["s"], ["y"])], [info("s", [2], TensorProto.INT64)],
+                     [info("y")])
+    with pytest.raises(torch.errors.ArgumentError, match="sizes are not negative, and a tensor has at most"):
+        load_graph_module(model)(torch.tensor([1 << 40, 1 << 20]))
+
+
+def external(tmp_path, **entries):
+    """A model whose first weight is in another file."""
+    model = linear()
+    tensor = model.graph.initializer[0]
+    (tmp_path / "weights.bin").write_bytes(tensor.raw_data)
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in {"location": "weights.bin", **entries}.items():
+        tensor.external_data.add(key=key, value=str(value))
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def test_external_data(tmp_path):
+    module = load_graph_module(external(tmp_path, offset=0, length=24))
+    assert module(torch.ones(1, 3)).tolist() == [[7.0, 10.0]]
+
+
+@pytest.mark.parametrize(("entries", "text"), [
+    ({"location": "../secret.bin"}, "external data are in the folder of the model, or below it"),
+    ({"location": "/etc/passwd"}, "external data are in the folder of the model, or below it"),
+    ({"location": "link.bin"}, "external data are in the folder of the model, or below it"),
+    ({"location": "absent.bin"}, "this file does not exist"),
+    ({"offset": 8}, "this file has 24 bytes"),
+    ({"offset": -8}, "this file has 24 bytes"),
+    ({"length": 1 << 40}, "a tensor of this shape and data type has 24 bytes"),
+    ({"offset": "many"}, "offset and length are numbers"),
+])
+def test_external_data_outside_are_refused(tmp_path, entries, text):
+    (tmp_path / "secret.bin").write_bytes(bytes(24))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
+    refused(external(folder, **entries), text)
+
+
+def test_external_data_need_a_folder(tmp_path):
+    data = external(tmp_path).read_bytes()
+    refused(data, "only models that are read from a path have external data")
+
+
+def test_cycles_are_refused():
+    nodes = [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Relu", ["a"], ["b"])]
+    refused(model_of(nodes, [info("x", [1])], [info("b", [1])]), "sorted|the graph has a cycle, or lacks a node")
+    from tensocket.onnx.importing.building import GraphBuilder, Model
+    from tensocket.onnx.importing.files import Tensors
+
+    proto = model_of(nodes, [info("x", [1])], [info("b", [1])]).graph
+    with pytest.raises(OnnxModelError, match="values are defined before they are read; the graph has a cycle"):
+        GraphBuilder(Model({"": 21}, Tensors(None)), proto, []).build(name="M", single=True)
+    proto.node[1].output[0] = "a"
+    proto.node[0].input[1] = "x"
+    with pytest.raises(OnnxModelError, match="a value is defined once"):
+        GraphBuilder(Model({"": 21}, Tensors(None)), proto, []).build(name="M", single=True)
+
+
+def calling(name, *calls):
+    nodes = [helper.make_node(call, ["a" if k == 0 else f"t{k}"], [f"t{k + 1}" if k + 1 < len(calls) else "b"],
+                              domain="own") for k, call in enumerate(calls)]
+    return helper.make_function("own", name, ["a"], ["b"], nodes, [helper.make_opsetid("own", 1)])
+
+
+def test_functions_without_an_end_are_refused(monkeypatch):
+    node = helper.make_node("F0", ["x"], ["y"], domain="own")
+    opsets = (("", 21), ("own", 1))
+    monkeypatch.setattr("tensocket.onnx.importing.loading._check", lambda proto: None)
+    loops = model_of([node], [info("x", [1])], [info("y", [1])], opsets=opsets,
+                     functions=[calling("F0", "F1"), calling("F1", "F0")])
+    refused(loops, "a function does not call itself")
+    grows = [calling(f"F{k}", f"F{k + 1}", f"F{k + 1}") for k in range(60)]
+    laughs = model_of([node], [info("x", [1])], [info("y", [1])], opsets=opsets, functions=[*grows, helper.make_function(
+        "own", "F60", ["a"], ["b"], [helper.make_node("Relu", ["a"], ["b"])], [helper.make_opsetid("", 21)])])
+    refused(laughs, "their calls are replaced by up to 1000000 nodes")
+
+
+def test_wrong_attributes_are_refused(monkeypatch):
+    node = helper.make_node("Relu", ["x"], ["y"], slope=1.0)
+    model = model_of([node], [info("x", [1])], [info("y", [1])])
+    refused(model, "Unrecognized attribute|inputs and attributes are those")
+    monkeypatch.setattr("tensocket.onnx.importing.loading._check", lambda proto: None)
+    refused(model, "inputs and attributes are those of the operator in its version")
+    refused(model_of([helper.make_node("Constant", [], ["y"], wrong=1)], [], [info("y", [1])]),
+            "inputs and attributes are those of the operator in its version")
+
+
+def test_missing_packages(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(MissingPackage, match="models in ONNX need the package onnx"):
+        load_graph_module(b"")
