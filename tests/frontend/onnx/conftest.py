@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tensocket as torch
+from tensocket.utils._pytree import tree_leaves
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def compare():
         for given in (args, *others):
             with torch.no_grad():
                 expected = model(*given)
-            expected = list(expected) if isinstance(expected, (tuple, list)) else [expected]
+            expected = tree_leaves(expected)
             found = program(*given)
             assert len(found) == len(expected)
             for mine, wanted in zip(found, expected, strict=True):

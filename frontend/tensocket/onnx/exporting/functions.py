@@ -240,10 +240,12 @@ def rsub(c: Call) -> Any:
     return c.op.Sub(c.tensor(values[1], c.input), first)
 
 
-@own("div", "true_divide")
+@own("div", "true_divide", "floored_divide", "truncated_divide", "floor_divide")
 def divide(c: Call) -> Any:
     """Translate quotients, rounded or not."""
-    mode = c.values.get("rounding_mode")
+    name = str(c.node.target.name)
+    mode = "floor" if name.startswith("floor") else "trunc" if name.startswith("trunc") else c.values.get(
+        "rounding_mode")
     quotient = _binary("Div")(c)
     if mode is None:
         return quotient
@@ -259,6 +261,25 @@ def divide(c: Call) -> Any:
     if mode == "floor":
         return c.op.Floor(quotient)
     return c.op.Mul(c.op.Sign(quotient), c.op.Floor(c.op.Abs(quotient)))
+
+
+@own("pow")
+def power(c: Call) -> Any:
+    """Translate powers."""
+    to = ir.DataType(NUMBERS[c.form.dtype])
+    base, exponent = (c.op.Cast(x, to=to) if isinstance(x, ir.Value) and x.dtype != to else x if isinstance(
+        x, ir.Value) else c.recorder.constant(x, to) for x in list(c.values.values())[:2])
+    return c.op.Pow(base, exponent)
+
+
+@own("einsum")
+def einsum(c: Call) -> Any:
+    """Translate a sum of products by Einstein's convention."""
+    equation, *operands = c.values["args"]
+    operands = operands[0] if len(operands) == 1 and isinstance(operands[0], list) else operands
+    if not isinstance(equation, str):
+        raise NoMatch("einsum without an equation")
+    return c.op.Einsum(*operands, equation=equation.replace(" ", ""))
 
 
 @own("square")

@@ -7,6 +7,7 @@ from typing import Any
 import onnx_ir as ir
 
 from ..operators.values import NUMBERS
+from .aliases import numbered
 from .functions import Call, own
 from .matching import NoMatch
 from .shapes import END
@@ -102,17 +103,9 @@ def _gathered(c: Call, x: Any, places: list[tuple[int, Any]]) -> Any:
 def assign(c: Call) -> Any:
     """Translate a write at slices and integers: the places that it changes are read from a tensor of places."""
     op, value = c.op, c.values.get("value", c.values.get("src"))
-    where = index(c._replace(values={"input": _numbered(c), "index": c.values["index"]}))
+    where = index(c._replace(values={"input": numbered(c.op, c.recorder, c.input), "index": c.values["index"]}))
     flat = op.Reshape(c.input, c.sizes([-1]))
     filled = op.CastLike(value, c.input) if isinstance(value, ir.Value) else c.recorder.constant(value, c.input.dtype)
     updates = op.Reshape(op.Expand(filled, op.Shape(where)), c.sizes([-1]))
     made = op.ScatterElements(flat, op.Reshape(where, c.sizes([-1])), updates, axis=0)
     return op.Reshape(made, op.Shape(c.input))
-
-
-def _numbered(c: Call) -> Any:
-    """Return a tensor like the input, whose elements are their places in the flat input."""
-    zero, one = (c.recorder.constant(n, ir.DataType.INT64) for n in (0, 1))
-    made = c.op.Reshape(c.op.Range(zero, c.op.Size(c.input), one), c.op.Shape(c.input))
-    made.shape = ir.Shape(list(c.source.shape))
-    return made

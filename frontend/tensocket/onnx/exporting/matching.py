@@ -94,7 +94,7 @@ def call_arguments(function: Any, schema_names: list[str], arguments: dict[str, 
             used[list(parameters)[position]] = value
         elif name not in _PLACEMENT and value is not None and value != defaults.get(name, _Never):
             raise NoMatch(f"{name}={value}")
-    return used
+    return {name: used[name] for name in parameters if name in used}
 
 
 class _Never:

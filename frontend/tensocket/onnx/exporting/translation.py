@@ -13,10 +13,13 @@ from tensocket.fx.node import Node
 from tensocket_compiler.graph.comments import source_of
 from tensocket_core.dispatch.schema import Schema
 from tensocket_operators import Tensor
+from tensocket_operators.kinds.inplace import InPlace
+from tensocket_operators.kinds.pointwise import Pointwise
 
 from ..operators.values import NUMBERS, to_array
 from ..packages import UnsupportedOnnxOperators, package
-from . import indexing, layers, shapes  # noqa: F401  (they fill the table)
+from . import indexing, layers, losses, shapes  # noqa: F401  (they fill the table)
+from .aliases import is_view, name_of, numbered, promoted
 from .functions import OWN, SIZES, Call
 from .matching import NoMatch, bound, call_arguments, defaults_of, function_for
 from .recorder import Recorder, SymbolicValue
@@ -25,6 +28,10 @@ from .recorder import Recorder, SymbolicValue
 BASE: Final = 18
 #: Functions of graphs that compute nothing.
 _SILENT: Final = frozenset({"_set_grad_enabled", "_assert"})
+#: The reason for calls that only follow from others.
+_UNKNOWN: Final = "it reads the result of an unsupported operator"
+#: Parameters of pointwise operators that take part in promotion.
+_OPERANDS: Final = frozenset({"input", "other", "exponent", "values", "end", "tensor1", "tensor2"})
 
 
 class Translator:
@@ -79,7 +86,7 @@ class Translator:
                 if not isinstance(getattr(node.meta.get("val"), "shape", None), tuple):
                     continue  # an argument that is a number, or None: its value is in the graph
                 value = SymbolicValue(self._opset, node.name)
-                _describe(value, node.meta["val"])
+                describe(value, node.meta["val"])
                 self._graph.inputs.append(value)
             else:
                 if not node.users:
@@ -87,58 +94,74 @@ class Translator:
                 array = to_array(_readable(held[spec.target]))
                 value = SymbolicValue(self._opset, spec.target)
                 value.const_value = ir.tensor(array, name=spec.target)
-                _describe(value, node.meta["val"])
+                describe(value, node.meta["val"])
                 self._graph.initializers[spec.target] = value
             self._values[node] = value
 
     # ---- calls
 
     def _call(self, node: Node) -> None:
-        target = node.target
-        name = str(getattr(target, "name", getattr(target, "__name__", target)))
+        name = name_of(node)
         if name in _SILENT:
-            return
-        if target is operator.getitem and isinstance(self._values.get(node.args[0]), (list, tuple)):
-            self._values[node] = self._values[node.args[0]][node.args[1]]
             return
         before = len(self._recorder.nodes)
         try:
-            found = self._translated(node, name)
+            found = self._translated(node)
+            self._note(node, found, self._recorder.nodes[before:])
+            if node.meta.get("writes"):
+                self._write(node)
         except (NoMatch, NotImplementedError) as error:
             self._refuse(node, name, str(error))
-            return
-        self._note(node, found, self._recorder.nodes[before:])
-        self._write(node)
 
-    def _translated(self, node: Node, name: str) -> Any:
+    def _translated(self, node: Node) -> Any:
         """Return the values of a call.
 
         Raises:
             NoMatch: There is no function for it.
         """
+        name = name_of(node)
+        if node.target is operator.getitem and isinstance(self._values.get(node.args[0]), (list, tuple)):
+            return self._values[node.args[0]][node.args[1]]
+        unknown = any(x not in self._values and x.op == "call_function" for x in node.all_input_nodes)
+        plain = name.removesuffix("_") if name.endswith("_") and not name.endswith("__") else name
+        own = OWN.get(name) or OWN.get(plain)
         arguments = bound(node)
-        if any(x not in self._values and x.meta.get("val") is None for x in node.all_input_nodes):
-            raise NoMatch("it reads the result of an unsupported operator")
-        values = {key: self._argument(x) for key, x in arguments.items()}
+        is_complex = any(getattr(getattr(x.meta.get("val"), "dtype", None), "is_complex", False)
+                         for x in node.all_input_nodes)
+        function = own or function_for(self._registry, plain, arguments, is_complex)
+        operator_ = isinstance(getattr(node.target, "schema", None), Schema)
+        if operator_ and function is None and node.target not in self._custom:
+            raise NoMatch(name)
+        if unknown:
+            raise NoMatch(_UNKNOWN)
         if node.target in self._custom:
             return self._custom[node.target](*[self._argument(x) for x in node.args],
                                              **{k: self._argument(x) for k, x in node.kwargs.items()})
-        if not isinstance(getattr(node.target, "schema", None), Schema):
+        if not operator_:
             return self._size(node, name)
-        plain = name.removesuffix("_") if name.endswith("_") and not name.endswith("__") else name
-        own = OWN.get(name) or OWN.get(plain)
+        values = {key: self._argument(x) for key, x in arguments.items()}
         if own is not None:
             return own(Call(self._opset, self._recorder, node, values, arguments))
-        is_complex = any(getattr(getattr(x.meta.get("val"), "dtype", None), "is_complex", False)
-                         for x in node.all_input_nodes)
-        function = function_for(self._registry, plain, arguments, is_complex)
-        if function is None:
-            raise NoMatch(name)
+        if isinstance(node.target, (Pointwise, InPlace)) and not is_complex:
+            values = self._promoted(node, values)
         schema = node.target.schema
         given = call_arguments(function, list(schema.names), values, defaults_of(schema))
         if "dtype" in given and given["dtype"] is None:
             given["dtype"] = -1
-        return function(**given)
+        first, *rest = given  # the first parameter may be called self, which Python's calls have already
+        return function(given[first], **{name: given[name] for name in rest})
+
+    def _promoted(self, node: Node, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a pointwise operator in the dtype that it computes in."""
+        forms = [x.meta["val"] for x in node.all_input_nodes]
+        dtype = node.meta["val"].dtype
+        if dtype.name == "bool":
+            numbers = [x for x in values.values() if isinstance(x, (int, float))]
+            dtype = promoted([x for x in forms if hasattr(x, "dtype")], numbers)
+        to = ir.DataType(NUMBERS[dtype])
+        return {key: self._opset.Cast(x, to=to) if isinstance(x, ir.Value) and x.dtype != to else
+                self._recorder.constant(x, to) if isinstance(x, (int, float)) and type(x) is not bool and
+                key in _OPERANDS else x for key, x in values.items()}
 
     def _size(self, node: Node, name: str) -> Any:
         """Return the value of a function of sizes."""
@@ -165,10 +188,10 @@ class Translator:
             found = list(found)
             for k, each in enumerate(found):
                 if each is not None and isinstance(value, (list, tuple)) and k < len(value):
-                    _describe(each, value[k])
+                    describe(each, value[k])
                     _name(each, f"{node.name}_{k}")
         elif isinstance(found, ir.Value):
-            _describe(found, value)
+            describe(found, value)
             _name(found, node.name)
         trace = node.meta.get("stack_trace") or ""
         for each in made:
@@ -176,18 +199,51 @@ class Translator:
         self._values[node] = found
 
     def _write(self, node: Node) -> None:
-        """Let later nodes read what a call writes to its first argument."""
-        if not node.meta.get("writes"):
-            return
-        target = node.args[0]
-        changed = self._values[node]
-        aliases = _aliases(target)
-        later = [user for each in aliases for user in each.users if _comes_after(node, user)]
-        if any(each is not target for each in aliases) and later:
-            raise_from = f"it writes to {target.name}, whose memory other tensors share"
-            self._refuse(node, str(node.target.name), raise_from)
-            return
-        self._values[target] = changed
+        """Let later nodes read what a call writes to its first argument, and all that share its memory.
+
+        A write to a view replaces elements of the tensor that the view is of: the view of a tensor of places tells
+        which ones.
+        """
+        target, changed = node.args[0], self._values[node]
+        chain = [target]
+        while is_view(chain[-1]):
+            chain.append(chain[-1].args[0])
+        base = chain[-1]
+        if len(chain) == 1:
+            self._values[base] = changed
+        else:
+            old = self._values[base]
+            places = numbered(self._opset, self._recorder, old)
+            for view in reversed(chain[:-1]):
+                places = self._viewed(view, places)
+            line = self._recorder.constant([-1], ir.DataType.INT64)
+            op = self._opset
+            made = op.ScatterElements(op.Reshape(old, line), op.Reshape(places, line), op.Reshape(changed, line), axis=0)
+            self._values[base] = op.Reshape(made, op.Shape(old))
+            self._values[base].dtype, self._values[base].shape = old.dtype, old.shape
+        pending = [base]
+        while pending:
+            each = pending.pop()
+            for user in each.users:
+                if user in self._values and user is not node and is_view(user) and user.args[0] is each:
+                    self._values[user] = self._viewed(user, self._values[each])
+                    pending.append(user)
+
+    def _viewed(self, node: Node, value: Any) -> Any:
+        """Return a view of another tensor than the one that it is of."""
+        if node.meta.get("writes"):
+            return value
+        before = self._values[node.args[0]]
+        self._values[node.args[0]] = value
+        try:
+            found = self._translated(node)
+        finally:
+            self._values[node.args[0]] = before
+        for each, form in zip(found, node.meta["val"], strict=False) if isinstance(found, list) else [
+                (found, node.meta["val"])]:
+            describe(each, form)
+            each.dtype = value.dtype if isinstance(value, ir.Value) else each.dtype
+        return found
 
     # ---- errors
 
@@ -197,7 +253,7 @@ class Translator:
         self._unsupported.setdefault(label, []).append(place)
 
     def _check(self) -> None:
-        own = {k: v for k, v in self._unsupported.items() if "it reads the result of an unsupported" not in k}
+        own = {k: v for k, v in self._unsupported.items() if _UNKNOWN not in k}
         if not own:
             return
         listed = "; ".join([f"{label} at {', '.join(sorted({p for p in places if p}) or ['an unknown line'])}"
@@ -238,7 +294,7 @@ def _readable(tensor: Any) -> Any:
     return tensor.detach().resolve_conj().resolve_neg()
 
 
-def _describe(value: Any, form: Any) -> None:
+def describe(value: Any, form: Any) -> None:
     """Give a value the dtype and shape of a node's value; sizes that change have the names of their symbols."""
     if isinstance(form, bool):
         value.dtype, value.shape = ir.DataType.BOOL, ir.Shape([])
@@ -253,34 +309,3 @@ def _describe(value: Any, form: Any) -> None:
             dtype, sizes = dtype.to_real(), [*sizes, 2]
         value.dtype = ir.DataType(NUMBERS[dtype])
         value.shape = ir.Shape([re.sub(r"\s", "", n) if isinstance(n, str) else int(n) for n in sizes])
-
-
-def _aliases(node: Node) -> set[Node]:
-    """Return the nodes that may share a node's memory."""
-    found, pending = {node}, [node]
-    while pending:
-        each = pending.pop()
-        related = [user for user in each.users if _is_view_of(user, each)]
-        if each.op == "call_function" and each.args and isinstance(each.args[0], Node) and _is_view_of(
-                each, each.args[0]):
-            related.append(each.args[0])
-        for other in related:
-            if other not in found:
-                found.add(other)
-                pending.append(other)
-    return found
-
-
-def _is_view_of(node: Node, base: Node) -> bool:
-    schema = getattr(node.target, "schema", None)
-    return isinstance(schema, Schema) and schema.may_alias and not schema.is_mutable and bool(
-        node.args) and node.args[0] is base
-
-
-def _comes_after(node: Node, other: Node) -> bool:
-    step = node.next
-    while step.op != "root":
-        if step is other:
-            return True
-        step = step.next
-    return False

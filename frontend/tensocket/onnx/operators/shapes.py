@@ -211,11 +211,12 @@ def depth_to_space(x: Any, blocksize: int, mode: str = "DCR") -> Any:
 
 
 @operator("SpaceToDepth")
-def space_to_depth(x: Any, blocksize: int) -> Any:
+def space_to_depth(x: Any, blocksize: int, mode: str = "DCR") -> Any:
     """Return blocks of rows and columns as channels."""
     n, c, h, w = x.shape
     size = blocksize
-    y = x.reshape(n, c, h // size, size, w // size, size).permute(0, 3, 5, 1, 2, 4)
+    order = (0, 3, 5, 1, 2, 4) if text(mode) == "DCR" else (0, 1, 3, 5, 2, 4)
+    y = x.reshape(n, c, h // size, size, w // size, size).permute(order)
     return y.reshape(n, c * size * size, h // size, w // size)
 
 
