@@ -16,6 +16,8 @@ from tensocket.onnx import OnnxModelError, UnsupportedOnnxOperators, load_graph_
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
+from tensocket.onnx.importing.files import Tensors  # noqa: E402
+
 FLOAT = TensorProto.FLOAT
 
 
@@ -149,14 +151,21 @@ def test_other_data_are_refused(tmp_path, monkeypatch):
 def test_sizes_that_do_not_fit_are_refused():
     model = linear()
     model.graph.initializer[0].dims[:] = [1 << 40, 1 << 20]
-    refused(model, "a tensor of this shape and data type has")
+    refused(model, "a tensor of this shape and data type has|is too small for the declared shape")
     model.graph.initializer[0].dims[:] = [-3, -2]
     refused(model, "sizes are not negative|dimension")
     model = linear()
     tensor = model.graph.initializer[0]
     tensor.ClearField("raw_data")
     tensor.float_data.extend([1.0])
-    refused(model, "a tensor of this shape and data type has 6 elements|does not match")
+    refused(model, "is too small for the declared shape")
+    tensors = Tensors(None)
+    for proto, text in ((TensorProto(dims=[1 << 40], data_type=1, raw_data=bytes(4)), "4398046511104 bytes"),
+                        (TensorProto(dims=[2], data_type=1, float_data=[1.0]), "has 2 elements"),
+                        (TensorProto(dims=[-1], data_type=1), "sizes are not negative"),
+                        (TensorProto(dims=[1], data_type=99), "data types are those of ONNX")):
+        with pytest.raises(OnnxModelError, match=text):
+            tensors.value(proto)
     model = model_of([helper.make_node("ConstantOfShape", ["s"], ["y"])], [info("s", [2], TensorProto.INT64)],
                      [info("y")])
     with pytest.raises(torch.errors.ArgumentError, match="sizes are not negative, and a tensor has at most"):
@@ -209,7 +218,6 @@ def test_cycles_are_refused():
     nodes = [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Relu", ["a"], ["b"])]
     refused(model_of(nodes, [info("x", [1])], [info("b", [1])]), "sorted|the graph has a cycle, or lacks a node")
     from tensocket.onnx.importing.building import GraphBuilder, Model
-    from tensocket.onnx.importing.files import Tensors
 
     proto = model_of(nodes, [info("x", [1])], [info("b", [1])]).graph
     with pytest.raises(OnnxModelError, match="values are defined before they are read; the graph has a cycle"):

@@ -43,6 +43,7 @@ class ONNXProgram:
         self.model = model
         self.exported_program = exported_program
         self._session: Any = None
+        self._weights = frozenset(model.graph.initializers)
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     @property
@@ -105,8 +106,16 @@ class ONNXProgram:
     # ---- changing it
 
     def optimize(self) -> None:
-        """Fold constants, and leave out nodes without use."""
-        package("onnxscript.optimizer").optimize_ir(self.model)
+        """Fold constants, and leave out nodes without use; weights stay what they are, with their names."""
+        def is_free(node: Any) -> bool | None:
+            return False if any(x is not None and x.name in self._weights for x in node.inputs) else None
+
+        common = package("onnx_ir.passes.common")
+        common.InlinePass()(self.model)
+        package("onnxscript.optimizer").fold_constants(self.model, onnx_shape_inference=True, should_fold=is_free)
+        for each in (common.RemoveUnusedNodesPass, common.RemoveUnusedFunctionsPass, common.RemoveUnusedOpsetsPass,
+                     common.CommonSubexpressionEliminationPass, common.OutputFixPass, common.NameFixPass):
+            each()(self.model)
         self.release()
 
     def rename_axes(self, rename_mapping: Mapping[Any, str]) -> None:

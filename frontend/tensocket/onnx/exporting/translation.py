@@ -30,8 +30,6 @@ BASE: Final = 18
 _SILENT: Final = frozenset({"_set_grad_enabled", "_assert"})
 #: The reason for calls that only follow from others.
 _UNKNOWN: Final = "it reads the result of an unsupported operator"
-#: Parameters of pointwise operators that take part in promotion.
-_OPERANDS: Final = frozenset({"input", "other", "exponent", "values", "end", "tensor1", "tensor2"})
 
 
 class Translator:
@@ -159,9 +157,8 @@ class Translator:
             numbers = [x for x in values.values() if isinstance(x, (int, float))]
             dtype = promoted([x for x in forms if hasattr(x, "dtype")], numbers)
         to = ir.DataType(NUMBERS[dtype])
-        return {key: self._opset.Cast(x, to=to) if isinstance(x, ir.Value) and x.dtype != to else
-                self._recorder.constant(x, to) if isinstance(x, (int, float)) and type(x) is not bool and
-                key in _OPERANDS else x for key, x in values.items()}
+        return {key: self._opset.Cast(x, to=to) if isinstance(x, ir.Value) and x.dtype != to else x
+                for key, x in values.items()}
 
     def _size(self, node: Node, name: str) -> Any:
         """Return the value of a function of sizes."""

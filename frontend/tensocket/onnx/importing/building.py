@@ -6,7 +6,6 @@ import inspect
 import keyword
 import operator
 import re
-from collections.abc import Iterable
 from typing import Any, Final
 
 from tensocket.fx._lazy_graph_module import _make_graph_module
@@ -275,14 +274,10 @@ def _word(name: str) -> str:
     return f"_{word}" if not word or word[0].isdigit() or keyword.iskeyword(word) else word
 
 
-def _parts(name: str) -> Iterable[str]:
-    return name.split(".")
-
-
 def _path(name: str, root: Module) -> str:
     """Return a path for an attribute: the name, if it is one, and free."""
-    parts = list(_parts(name))
-    fits = all(part.isidentifier() and not keyword.iskeyword(part) for part in parts)
+    parts = name.split(".")
+    fits = all(part.isdigit() or part.isidentifier() and not keyword.iskeyword(part) for part in parts)
     path = name if fits and not hasattr(GraphModule, parts[0]) else f"value_{_word(name)}"
     here: Any = root
     for k, part in enumerate(path.split(".")):

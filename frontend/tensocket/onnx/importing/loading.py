@@ -64,6 +64,9 @@ def _check(proto: Any) -> None:
             del tensor.external_data[:]
             tensor.ClearField("data_location")
             tensor.dims[:] = [0]
+    for value in [*stripped.graph.input, *stripped.graph.output]:
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.shape.SetInParent()  # runtimes need no shape, although the checker does
     try:
         checker.check_model(stripped)
     except (checker.ValidationError, ValueError, UnicodeDecodeError) as error:
