@@ -11,10 +11,12 @@ from .importing import load_graph_module
 from .operators.values import to_array, to_value
 from .packages import package
 
-_base = package("onnx.backend.base", "onnx.backend")
+_base: Any = package("onnx.backend.base", "onnx.backend")
+_BackendRep: Any = _base.BackendRep
+_Backend: Any = _base.Backend
 
 
-class BackendRep(_base.BackendRep):  # type: ignore[misc]
+class BackendRep(_BackendRep):  # type: ignore[misc]
     """A model that is ready to run.
 
     Args:
@@ -45,7 +47,7 @@ def _returned(value: Any) -> Any:
     return None if value is None else to_array(value)
 
 
-class Backend(_base.Backend):  # type: ignore[misc]
+class Backend(_Backend):  # type: ignore[misc]
     """The backend; devices are ``CPU`` and ``CUDA``, with an index after a colon."""
 
     @classmethod

@@ -12,9 +12,9 @@ from tensocket.fx.node import Node
 from tensocket_core.dispatch.schema import Schema
 
 #: Operators whose result may be their argument, or a copy.
-_MAYBE: Final = frozenset({"reshape", "flatten", "ravel", "contiguous", "to", "type_as", "float", "double", "half", "int",
-                           "long", "bool", "cpu", "cuda", "dropout", "unflatten", "reshape_as", "view_as", "getitem",
-                           "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "einsum", "where"})
+_MAYBE: Final = frozenset({"reshape", "flatten", "ravel", "contiguous", "to", "type_as", "float", "double", "half",
+                           "int", "long", "bool", "cpu", "cuda", "dropout", "unflatten", "reshape_as", "view_as",
+                           "getitem", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "einsum", "where"})
 
 
 def name_of(node: Node) -> str:

@@ -27,8 +27,8 @@ def names_of_axes(axes: Any, name: str) -> dict[int, str]:
         return {int(k): f"{name}_dynamic_axes_{number}" for number, k in enumerate(axes, 1)}
     for axis, word in axes.items():
         if not isinstance(word, str) or not word.isidentifier():
-            raise ArgumentError("onnx.export", f"dynamic_axes with {name!r}: {{{axis}: {word!r}}}", "a dynamic axis has "
-                                "a name, which is an identifier", _ADVICE)
+            raise ArgumentError("onnx.export", f"dynamic_axes with {name!r}: {{{axis}: {word!r}}}", "a dynamic axis "
+                                "has a name, which is an identifier", _ADVICE)
     return {int(k): word for k, word in axes.items()}
 
 

@@ -131,10 +131,14 @@ def _rename(model: Any, options: Options) -> None:
         given = list(names or [])
         own = [x.name for x in values]
         taken = [*given, *own[len(given):]]
-        if len(given) > len(own) or len(set(taken)) < len(taken) or not all(
-                isinstance(x, str) and x for x in given) or set(given) & set(model.graph.initializers):
+        if len(given) > len(own) or len(set(taken)) < len(taken) or "" in given or set(given) & set(
+                model.graph.initializers):
             raise ArgumentError("onnx.export", f"{what}={given}", f"names are distinct, not those of weights, and at "
                                 f"most as many as the model has: {own}", "pass a name for each tensor")
+        for node in model.graph:
+            for value in node.outputs:
+                if value.name in given and value not in values:
+                    value.name = f"{value.name}_inner"
         for value, name in zip(values, given, strict=False):
             value.name = name
 

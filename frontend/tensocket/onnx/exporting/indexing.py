@@ -72,7 +72,7 @@ def index(c: Call) -> Any:
             if item != slice(None):
                 x = c.op.Slice(x, c.sizes([item.start or 0]), c.sizes([END if item.stop is None else item.stop]),
                                c.sizes([dim]), c.sizes([item.step or 1]))
-        elif isinstance(item, ir.Value) and len(item.shape or ()) > 0 or isinstance(item, (list, tuple)):
+        elif (isinstance(item, ir.Value) and len(item.shape or ()) > 0) or isinstance(item, (list, tuple)):
             places.append((dim, item if isinstance(item, ir.Value) else c.recorder.constant(list(item))))
         else:
             x = c.op.Gather(x, c.tensor(item, c.sizes([0])), axis=dim)
@@ -109,3 +109,52 @@ def assign(c: Call) -> Any:
     updates = op.Reshape(op.Expand(filled, op.Shape(where)), c.sizes([-1]))
     made = op.ScatterElements(flat, op.Reshape(where, c.sizes([-1])), updates, axis=0)
     return op.Reshape(made, op.Shape(c.input))
+
+
+@own("scatter")
+def scatter(c: Call) -> Any:
+    """Translate writes at indices along a dimension."""
+    source = c.values.get("src", c.values.get("value"))
+    index, dim = c.values["index"], int(c.values["dim"])
+    if c.values.get("reduce") is not None:
+        raise NoMatch("scatter with reduce")
+    if not isinstance(source, ir.Value):
+        source = c.op.Expand(c.recorder.constant(source, c.input.dtype), c.op.Shape(index))
+    elif tuple(c.given["index"].meta["val"].shape) != tuple(c.given.get("src", c.given.get("value")).meta["val"].shape):
+        zeros = c.recorder.constant([0] * len(c.source.shape), ir.DataType.INT64)
+        source = c.op.Slice(source, zeros, c.op.Shape(index))
+    return c.op.ScatterElements(c.input, index, source, axis=dim)
+
+
+@own("index_add", "index_copy", "index_fill")
+def at_slices(c: Call) -> Any:
+    """Translate additions and writes to slices at indices."""
+    name, dim = str(c.node.target.name).removesuffix("_"), int(c.values["dim"]) % len(c.source.shape)
+    index = c.op.Cast(c.values["index"], to=7)
+    shape = c.op.Concat(*[c.op.Shape(index) if d == dim else c.op.Shape(
+        c.input, start=d, end=d + 1) for d in range(len(c.source.shape))], axis=0)
+    line = c.sizes([-1 if d == dim else 1 for d in range(len(c.source.shape))])
+    places = c.op.Expand(c.op.Reshape(index, line), shape)
+    source = c.values.get("source", c.values.get("value"))
+    if not isinstance(source, ir.Value):
+        source = c.recorder.constant(source, c.input.dtype)
+    source = c.op.Expand(c.op.CastLike(source, c.input), shape)
+    alpha = c.values.get("alpha", 1)
+    source = source if alpha == 1 else c.op.Mul(source, c.recorder.constant(alpha, c.input.dtype))
+    reduction = "add" if name == "index_add" else "none"
+    return c.op.ScatterElements(c.input, places, source, axis=dim, reduction=reduction)
+
+
+@own("take")
+def take(c: Call) -> Any:
+    """Translate reads at places of the flat tensor."""
+    return c.op.Gather(c.op.Reshape(c.input, c.sizes([-1])), c.values["index"])
+
+
+@own("argsort")
+def argsort(c: Call) -> Any:
+    """Translate the order of elements."""
+    dim = int(c.values.get("dim", -1))
+    rank = len(c.source.shape)
+    count = c.op.Shape(c.input, start=dim % rank, end=dim % rank + 1)
+    return c.op.TopK(c.input, count, axis=dim, largest=int(bool(c.values.get("descending"))), sorted=1)[1]

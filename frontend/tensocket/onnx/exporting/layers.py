@@ -244,3 +244,31 @@ def _gates(c: Call, value: Any, gates: int) -> Any:
         return value
     reset, update, new = c.op.Split(value, axis=0, num_outputs=3)
     return c.op.Concat(update, reset, new, axis=0)
+
+
+@own("grid_sample")
+def grid_sample(c: Call) -> Any:
+    """Translate images, read at places from -1 to 1."""
+    if len(c.source.shape) != 4:
+        raise NoMatch("samples of volumes")
+    return c.op.GridSample(c.input, c.values["grid"], mode=c.values["mode"], padding_mode=c.values["padding_mode"],
+                           align_corners=int(bool(c.values.get("align_corners"))))
+
+
+@own("col2im")
+def fold(c: Call) -> Any:
+    """Translate an image that is a sum of columns."""
+    size, kernel, gaps, pads, steps = (pair(c.values[name], 2) for name in (
+        "output_size", "kernel_size", "dilation", "padding", "stride"))
+    return c.op.Col2Im(c.input, c.sizes(size), c.sizes(kernel), dilations=gaps, pads=pads * 2, strides=steps)
+
+
+@own("channel_shuffle")
+def channel_shuffle(c: Call) -> Any:
+    """Translate channels of groups by turns."""
+    groups, channels = int(c.values["groups"]), int(c.source.shape[1])
+    rest = c.op.Shape(c.input, start=2)
+    batch = c.op.Shape(c.input, start=0, end=1)
+    parts = c.op.Reshape(c.input, c.op.Concat(batch, c.sizes([groups, channels // groups]), rest, axis=0))
+    rank = len(c.source.shape) + 1
+    return c.op.Reshape(c.op.Transpose(parts, perm=[0, 2, 1, *range(3, rank)]), c.op.Shape(c.input))

@@ -16,8 +16,8 @@ def _reduced(c: Call, terms: Any, reduction: Any) -> Any:
     return (c.op.ReduceSum if reduction == "sum" else c.op.ReduceMean)(terms, keepdims=0)
 
 
-def _number(c: Call, value: float, like: Any) -> Any:
-    return c.recorder.constant(value, like.dtype)
+def _number(c: Call, value: float) -> Any:
+    return c.recorder.constant(value, c.input.dtype)
 
 
 @own("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
@@ -35,10 +35,10 @@ def distance(c: Call) -> Any:
     else:
         smooth = name == "smooth_l1_loss"
         width = float(c.values["beta" if smooth else "delta"])
-        inner = c.op.Mul(c.op.Mul(gap, gap), _number(c, 0.5 / width if smooth and width else 0.5, gap))
-        outer = c.op.Sub(size, _number(c, 0.5 * width, gap))
-        outer = outer if smooth else c.op.Mul(outer, _number(c, width, gap))
-        terms = c.op.Where(c.op.Less(size, _number(c, width, gap)), inner, outer)
+        inner = c.op.Mul(c.op.Mul(gap, gap), _number(c, 0.5 / width if smooth and width else 0.5))
+        outer = c.op.Sub(size, _number(c, 0.5 * width))
+        outer = outer if smooth else c.op.Mul(outer, _number(c, width))
+        terms = c.op.Where(c.op.Less(size, _number(c, width)), inner, outer)
     return _reduced(c, terms, c.values["reduction"])
 
 
@@ -46,11 +46,11 @@ def distance(c: Call) -> Any:
 def binary_cross_entropy(c: Call) -> Any:
     """Translate the cross entropy of two classes."""
     x, target = c.values["input"], c.values["target"]
-    one = _number(c, 1.0, x)
+    one = _number(c, 1.0)
     if "logits" in str(c.node.target.name):
         yes, no = (c.op.Neg(c.op.Softplus(value)) for value in (c.op.Neg(x), x))
     else:
-        yes, no = (c.op.Max(c.op.Log(value), _number(c, -100.0, x)) for value in (x, c.op.Sub(one, x)))
+        yes, no = (c.op.Max(c.op.Log(value), _number(c, -100.0)) for value in (x, c.op.Sub(one, x)))
     if c.values.get("pos_weight") is not None:
         yes = c.op.Mul(yes, c.values["pos_weight"])
     terms = c.op.Neg(c.op.Add(c.op.Mul(target, yes), c.op.Mul(c.op.Sub(one, target), no)))
@@ -84,7 +84,7 @@ def kl_div(c: Call) -> Any:
     if c.values.get("log_target"):
         terms = c.op.Mul(c.op.Exp(target), c.op.Sub(target, x))
     else:
-        zero = _number(c, 0.0, x)
+        zero = _number(c, 0.0)
         logs = c.op.Where(c.op.Greater(target, zero), c.op.Log(target), zero)
         terms = c.op.Sub(c.op.Mul(target, logs), c.op.Mul(target, x))
     if c.values["reduction"] == "batchmean":
@@ -106,16 +106,16 @@ def attention(c: Call) -> Any:
     if c.values.get("enable_gqa"):
         groups = int(form.shape[-3]) // int(c.given["key"].meta["val"].shape[-3])
         k, v = (_repeated(c, x, c.given[name].meta["val"], groups) for x, name in ((k, "key"), (v, "value")))
-    root = _number(c, math.sqrt(abs(scale)), q)
+    root = _number(c, math.sqrt(abs(scale)))
     order = [*range(rank - 2), rank - 1, rank - 2]
     scores = c.op.MatMul(c.op.Mul(q, root), c.op.Mul(c.op.Transpose(k, perm=order), root))
     scores = c.op.Neg(scores) if scale < 0 else scores
     mask = c.values.get("attn_mask")
-    low = _number(c, -math.inf, q)
+    low = _number(c, -math.inf)
     if c.values.get("is_causal"):
         shape = c.op.Concat(c.op.Shape(q, start=rank - 2, end=rank - 1), c.op.Shape(k, start=rank - 2, end=rank - 1),
                             axis=0)
-        mask = c.op.Cast(c.op.Trilu(c.op.Expand(_number(c, 1.0, q), shape), upper=0), to=9)
+        mask = c.op.Cast(c.op.Trilu(c.op.Expand(_number(c, 1.0), shape), upper=0), to=9)
         scores = c.op.Where(mask, scores, low)
     elif mask is not None:
         if c.given["attn_mask"].meta["val"].dtype.name == "bool":
@@ -124,7 +124,7 @@ def attention(c: Call) -> Any:
             scores = c.op.Add(scores, mask)
     shares = c.op.Softmax(scores, axis=-1)
     if mask is not None:  # a query that sees no key has no shares
-        shares = c.op.Where(c.op.IsNaN(shares), _number(c, 0.0, q), shares)
+        shares = c.op.Where(c.op.IsNaN(shares), _number(c, 0.0), shares)
     return c.op.MatMul(shares, v)
 
 

@@ -33,7 +33,7 @@ def bound(node: Node) -> dict[str, Any]:
     args = list(node.args)
     for parameter in schema.parameters:
         if parameter.type.endswith("...") and args and not parameter.keyword_only:
-            rest = [x for x in args]
+            rest = list(args)
             args = []
             found[parameter.name] = rest[0] if len(rest) == 1 and isinstance(rest[0], (list, tuple)) else rest
         elif args and not parameter.keyword_only:
@@ -51,7 +51,7 @@ def _overloads(name: str, arguments: dict[str, Any]) -> Iterator[str]:
     second = values[1] if len(values) > 1 else None
     if isinstance(second, Node) and not isinstance(second.meta.get("val"), (int, float)):
         yield from (f"{name}.Tensor", f"{name}.self", f"{name}.Tensor_Tensor")
-    elif isinstance(second, (int, float)) or isinstance(second, Node):
+    elif isinstance(second, (int, float, Node)):
         yield from (f"{name}.Scalar", f"{name}.Tensor_Scalar", f"{name}.int")
     if arguments.get("dim") is not None:
         yield from (f"{name}.dim", f"{name}.dim_IntList", f"{name}.dim_int", f"{name}.int")

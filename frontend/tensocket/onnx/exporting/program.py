@@ -61,8 +61,9 @@ class ONNXProgram:
         """
         if self._session is None:
             self.initialize_inference_session()
-        feeds = self._feeds(args, kwargs)
-        return tuple([to_value(x) for x in self._session.run(None, feeds)])
+        runtime = package("onnxruntime", "ONNXProgram")
+        feeds = {name: _ort_value(runtime, x) for name, x in self._feeds(args, kwargs).items()}
+        return tuple([_from_ort(x) for x in self._session.run_with_ort_values(None, feeds)])
 
     def call_reference(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Return the results of the model by onnx's reference evaluator."""
@@ -189,6 +190,20 @@ class ONNXProgram:
         inputs, outputs = ([f"{x.name}: {x.type}{x.shape}" for x in values]
                            for values in (self.model.graph.inputs, self.model.graph.outputs))
         return f"ONNXProgram({', '.join(inputs)} -> {', '.join(outputs)}; {len(self.model.graph)} nodes)"
+
+
+def _ort_value(runtime: Any, array: Any) -> Any:
+    """Return an array as a value of onnxruntime, which knows 16-bit floats other than NumPy's by their number."""
+    if array.dtype.name != "bfloat16":
+        return runtime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
+    return runtime.OrtValue.ortvalue_from_numpy_with_onnx_type(np.ascontiguousarray(array).view(np.uint16),
+                                                               ir.DataType.BFLOAT16.value)
+
+
+def _from_ort(value: Any) -> Any:
+    if value.element_type() == ir.DataType.BFLOAT16.value:
+        return torch.from_dlpack(value._get_c_value())
+    return to_value(value.numpy())
 
 
 def _session(model: Any) -> Any:

@@ -161,6 +161,8 @@ class Recorder:
         if isinstance(value, complex):
             value = [value.real, value.imag]
         array = np.asarray(value)
+        if dtype is None and array.dtype == np.float64:
+            dtype = ir.DataType.FLOAT
         tensor = ir.tensor(array.tolist() if dtype is not None else array, dtype=dtype) if array.size or (
             dtype is None) else ir.tensor(np.zeros(array.shape, dtype.numpy()))
         key = (tensor.dtype, tuple(tensor.shape), tensor.tobytes())
@@ -178,7 +180,9 @@ def _flat(value: Any) -> list[Any]:
 def _sorted_arguments(signature: Any, args: Sequence[Any],
                       kwargs: Mapping[str, Any]) -> tuple[list[tuple[Any, Any]], dict[str, Any]]:
     """Return the inputs with their parameters, and the attributes."""
-    inputs, attributes, left = [], {}, list(args)
+    inputs: list[tuple[Any, Any]] = []
+    attributes: dict[str, Any] = {}
+    left = list(args)
     for parameter in signature.params:
         if parameter.is_attribute():
             value = left.pop(0) if left else kwargs.get(parameter.name)

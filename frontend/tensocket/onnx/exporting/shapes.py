@@ -195,3 +195,52 @@ def meshgrid(c: Call) -> Any:
     count = len(tensors)
     return [c.op.Expand(c.op.Reshape(x, c.sizes([-1 if d == k else 1 for d in range(count)])), shape)
             for k, x in enumerate(tensors)]
+
+
+@own("repeat_interleave")
+def repeat_interleave(c: Call) -> Any:
+    """Translate elements or slices, each repeated a fixed number of times."""
+    count, dim = c.values["repeats"], c.values.get("dim")
+    if not isinstance(count, int):
+        raise NoMatch("numbers of repetitions in a tensor")
+    x, rank = (c.op.Reshape(c.input, c.sizes([-1])), 1) if dim is None else (c.input, len(c.source.shape))
+    at = int(dim or 0) % rank
+    tiled = c.op.Tile(c.op.Unsqueeze(x, c.sizes([at + 1])), c.sizes([count if k == at + 1 else 1
+                                                                      for k in range(rank + 1)]))
+    before = [c.op.Shape(x, start=0, end=at)] if at else []
+    after = [c.op.Shape(x, start=at + 1)] if at + 1 < rank else []
+    return c.op.Reshape(tiled, c.op.Concat(*before, c.sizes([-1]), *after, axis=0))
+
+
+@own("broadcast_tensors")
+def broadcast_tensors(c: Call) -> Any:
+    """Translate tensors, broadcast with each other."""
+    tensors = c.values["tensors"]
+    tensors = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list) else tensors
+    return [c.op.Expand(x, c.sizes([int(n) for n in c.form[0].shape])) for x in tensors] if not any(
+        hasattr(n, "name") for n in c.form[0].shape) else _met(c, tensors)
+
+
+def _met(c: Call, tensors: list[Any]) -> list[Any]:
+    total = tensors[0]
+    for x in tensors[1:]:
+        total = c.op.Expand(total, c.op.Shape(x))
+    shape = c.op.Shape(total)
+    return [c.op.Expand(x, shape) for x in tensors]
+
+
+@own("eye")
+def eye(c: Call) -> Any:
+    """Translate the identity matrix."""
+    zeros = c.op.Expand(c.recorder.constant(0.0, ir.DataType.FLOAT), c.sizes([int(n) for n in c.form.shape]))
+    return c.cast(c.op.EyeLike(zeros), c.form.dtype)
+
+
+@own("diag_embed")
+def diag_embed(c: Call) -> Any:
+    """Translate diagonal matrices of vectors."""
+    if (int(c.values.get("offset", 0)), int(c.values.get("dim1", -2)), int(c.values.get("dim2", -1))) != (0, -2, -1):
+        raise NoMatch("diag_embed with an offset or other dimensions")
+    size = c.op.Shape(c.input, start=len(c.source.shape) - 1)
+    unit = c.op.EyeLike(c.op.Expand(c.recorder.constant(0.0, ir.DataType.FLOAT), c.op.Concat(size, size, axis=0)))
+    return c.op.Mul(c.op.Unsqueeze(c.input, c.sizes([-1])), c.op.CastLike(unit, c.input))

@@ -8,18 +8,21 @@ from typing import Any, Final
 
 import onnx_ir as ir
 
+from tensocket.errors import ExportError
 from tensocket.export import ExportedProgram, InputKind
 from tensocket.fx.node import Node
 from tensocket_compiler.graph.comments import source_of
 from tensocket_core.dispatch.schema import Schema
 from tensocket_operators import Tensor
+from tensocket_operators.kinds.composite import Composite
 from tensocket_operators.kinds.inplace import InPlace
 from tensocket_operators.kinds.pointwise import Pointwise
 
 from ..operators.values import NUMBERS, to_array
 from ..packages import UnsupportedOnnxOperators, package
-from . import indexing, layers, losses, shapes  # noqa: F401  (they fill the table)
+from . import indexing, layers, losses, pointwise, reductions, shapes  # noqa: F401  (they fill the table)
 from .aliases import is_view, name_of, numbered, promoted
+from .bodies import body_of, tensors_in
 from .functions import OWN, SIZES, Call
 from .matching import NoMatch, bound, call_arguments, defaults_of, function_for
 from .recorder import Recorder, SymbolicValue
@@ -89,6 +92,7 @@ class Translator:
             else:
                 if not node.users:
                     continue
+                assert spec.target is not None
                 array = to_array(_readable(held[spec.target]))
                 value = SymbolicValue(self._opset, spec.target)
                 value.const_value = ir.tensor(array, name=spec.target)
@@ -128,7 +132,8 @@ class Translator:
                          for x in node.all_input_nodes)
         function = own or function_for(self._registry, plain, arguments, is_complex)
         operator_ = isinstance(getattr(node.target, "schema", None), Schema)
-        if operator_ and function is None and node.target not in self._custom:
+        composite = isinstance(node.target, Composite) and function is None
+        if operator_ and function is None and not composite and node.target not in self._custom:
             raise NoMatch(name)
         if unknown:
             raise NoMatch(_UNKNOWN)
@@ -140,6 +145,8 @@ class Translator:
         values = {key: self._argument(x) for key, x in arguments.items()}
         if own is not None:
             return own(Call(self._opset, self._recorder, node, values, arguments))
+        if composite:
+            return self._inlined(node)
         if isinstance(node.target, (Pointwise, InPlace)) and not is_complex:
             values = self._promoted(node, values)
         schema = node.target.schema
@@ -147,7 +154,10 @@ class Translator:
         if "dtype" in given and given["dtype"] is None:
             given["dtype"] = -1
         first, *rest = given  # the first parameter may be called self, which Python's calls have already
-        return function(given[first], **{name: given[name] for name in rest})
+        try:
+            return function(given[first], **{name: given[name] for name in rest})
+        except Exception as error:  # functions of torch_lib raise errors of any class for what they do not have
+            raise NoMatch(f"{type(error).__name__}: {error}") from error
 
     def _promoted(self, node: Node, values: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of a pointwise operator in the dtype that it computes in."""
@@ -159,6 +169,32 @@ class Translator:
         to = ir.DataType(NUMBERS[dtype])
         return {key: self._opset.Cast(x, to=to) if isinstance(x, ir.Value) and x.dtype != to else x
                 for key, x in values.items()}
+
+    def _inlined(self, node: Node) -> Any:
+        """Return the values of a composite operator by the operators that it consists of.
+
+        Raises:
+            NoMatch: One of them has no function, or the composite has no graph.
+        """
+        try:
+            inner = body_of(node)
+        except ExportError as error:
+            raise NoMatch(error.given) from error
+        outer = iter(tensors_in(node))
+        specs = {x.arg.name: x for x in inner.graph_signature.input_specs}
+        for each in inner.graph.nodes:
+            if each.op == "placeholder":
+                target = specs[each.name].target
+                self._values[each] = self._values[next(outer)] if target is None else self._recorder.constant(
+                    ir.tensor(to_array(_readable(inner.constants[target]))))
+            elif each.op == "call_function" and name_of(each) not in _SILENT:
+                found = self._translated(each)
+                self._describe(each, found)
+                self._values[each] = found
+                if each.meta.get("writes"):
+                    self._write(each)
+        found = [self._argument(x) for x in inner.graph.output_node().args[0]]
+        return found if isinstance(node.meta["val"], (list, tuple)) else found[0]
 
     def _size(self, node: Node, name: str) -> Any:
         """Return the value of a function of sizes."""
@@ -180,20 +216,22 @@ class Translator:
 
     def _note(self, node: Node, found: Any, made: list[Any]) -> None:
         """Keep the values of a call, with their forms and names."""
-        value = node.meta.get("val")
-        if isinstance(found, (list, tuple)):
-            found = list(found)
-            for k, each in enumerate(found):
-                if each is not None and isinstance(value, (list, tuple)) and k < len(value):
-                    describe(each, value[k])
-                    _name(each, f"{node.name}_{k}")
-        elif isinstance(found, ir.Value):
-            describe(found, value)
-            _name(found, node.name)
+        self._describe(node, found)
+        for k, each in enumerate(found if isinstance(found, (list, tuple)) else [found]):
+            if isinstance(each, ir.Value) and each.name is None:
+                each.name = f"{node.name}_{k}" if each is not found else node.name
         trace = node.meta.get("stack_trace") or ""
         for each in made:
             each.metadata_props["source"] = source_of(trace) if trace else ""
         self._values[node] = found
+
+    def _describe(self, node: Node, found: Any) -> None:
+        """Give the values of a call the forms of its results."""
+        value = node.meta.get("val")
+        several = isinstance(found, (list, tuple)) and isinstance(value, (list, tuple))
+        for each, form in zip(found, value, strict=False) if several else [(found, value)]:
+            if isinstance(each, ir.Value):
+                describe(each, form)
 
     def _write(self, node: Node) -> None:
         """Let later nodes read what a call writes to its first argument, and all that share its memory.
@@ -215,7 +253,8 @@ class Translator:
                 places = self._viewed(view, places)
             line = self._recorder.constant([-1], ir.DataType.INT64)
             op = self._opset
-            made = op.ScatterElements(op.Reshape(old, line), op.Reshape(places, line), op.Reshape(changed, line), axis=0)
+            made = op.ScatterElements(op.Reshape(old, line), op.Reshape(places, line), op.Reshape(changed, line),
+                                      axis=0)
             self._values[base] = op.Reshape(made, op.Shape(old))
             self._values[base].dtype, self._values[base].shape = old.dtype, old.shape
         pending = [base]
@@ -236,9 +275,8 @@ class Translator:
             found = self._translated(node)
         finally:
             self._values[node.args[0]] = before
-        for each, form in zip(found, node.meta["val"], strict=False) if isinstance(found, list) else [
-                (found, node.meta["val"])]:
-            describe(each, form)
+        self._describe(node, found)
+        for each in found if isinstance(found, (list, tuple)) else [found]:
             each.dtype = value.dtype if isinstance(value, ir.Value) else each.dtype
         return found
 
@@ -278,12 +316,6 @@ class Translator:
                 value.name = f"{before.name}_output"
             taken.add(id(value))
             self._graph.outputs.append(value)
-
-
-def _name(value: Any, name: str) -> None:
-    """Name a value that has no name, which is so for results of nodes of this call."""
-    if value.name is None:
-        value.name = name
 
 
 def _readable(tensor: Any) -> Any:

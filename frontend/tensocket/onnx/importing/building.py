@@ -277,12 +277,12 @@ def _word(name: str) -> str:
 def _path(name: str, root: Module) -> str:
     """Return a path for an attribute: the name, if it is one, and free."""
     parts = name.split(".")
-    fits = all(part.isdigit() or part.isidentifier() and not keyword.iskeyword(part) for part in parts)
+    fits = all(part.isdigit() or (part.isidentifier() and not keyword.iskeyword(part)) for part in parts)
     path = name if fits and not hasattr(GraphModule, parts[0]) else f"value_{_word(name)}"
     here: Any = root
     for k, part in enumerate(path.split(".")):
         last = k == path.count(".")
-        if last and hasattr(here, part) or not last and hasattr(here, part) and part not in here._modules:
+        if (last and hasattr(here, part)) or (not last and hasattr(here, part) and part not in here._modules):
             return _free(f"value_{_word(name)}", root)
         if not last:
             if part not in here._modules:

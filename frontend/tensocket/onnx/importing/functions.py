@@ -66,11 +66,11 @@ def inlined(model: Any) -> Any:
     _Sizes(model).of(model.graph.node)
     known = {(domain or "ai.onnx" if domain == "ai.onnx" else domain, name) for domain, name in TABLE}
     own = {(f.domain, f.name) for f in model.functions}
-    missing = {call for call in _calls(model.graph.node)} - known
+    missing = set(_calls(model.graph.node)) - known
     if not own and not missing:
         return model
     if not model.functions:
         return inliner.inline_selected_functions(model, sorted(missing), inline_schema_functions=True)
     whole = inliner.inline_local_functions(model)
-    rest = {call for call in _calls(whole.graph.node)} - known
+    rest = set(_calls(whole.graph.node)) - known
     return inliner.inline_selected_functions(whole, sorted(rest), inline_schema_functions=True) if rest else whole

@@ -83,7 +83,7 @@ def hard_sigmoid(x: Any, alpha: float = 0.2, beta: float = 0.5) -> Any:
 @operator("Gelu")
 def gelu(x: Any, approximate: str = "none") -> Any:
     """Return x times the normal distribution's function of x, or its approximation by tanh."""
-    return F.gelu(x, approximate=text(approximate))
+    return F.gelu(x, approximate="tanh" if text(approximate) == "tanh" else "none")
 
 
 @operator("Swish")

@@ -143,14 +143,14 @@ def linear_attention(q: Any, k: Any, v: Any, past_state: Any = None, decay: Any 
     size = q.shape[2] // q_num_heads
     state = torch.zeros(batch, kv_num_heads, size, heads[2].shape[3], device=q.device) if past_state is None else (
         past_state.to(torch.float32))
-    fade = None if decay is None else decay.reshape(batch, steps, kv_num_heads, -1).transpose(1, 2).to(torch.float32)
-    rate = None if beta is None else beta.reshape(batch, steps, -1, 1).transpose(1, 2).to(torch.float32)
+    fade: Any = None if decay is None else decay.reshape(batch, steps, kv_num_heads, -1).transpose(1, 2)
+    rate: Any = None if beta is None else beta.reshape(batch, steps, -1, 1).transpose(1, 2).to(torch.float32)
     factor = scale or size ** -0.5
     found = []
     for t in range(steps):
         query, key, value = (x[:, :, t] for x in heads)
         if "gated" in rule:
-            state = state * torch.exp(fade[:, :, t]).unsqueeze(-1)
+            state = state * torch.exp(fade[:, :, t].to(torch.float32)).unsqueeze(-1)
         if "delta" in rule:
             value = rate[:, :, t] * (value - (key.unsqueeze(-2) @ state).squeeze(-2))
         state = state + key.unsqueeze(-1) * value.unsqueeze(-2)

@@ -71,7 +71,7 @@ def cast_like(x: Any, target: Any, saturate: int = 1, round_mode: str = "up") ->
 
 def _spread(value: Any, x: Any, axis: int, block_size: int) -> Any:
     """Return scales or zero points in the shape of x: one, one for each slice, or one for each block along an axis."""
-    if value is None or value.dim() == 0 or value.numel() == 1 and value.dim() <= 1 and not block_size:
+    if value is None or value.dim() == 0 or (value.numel() == 1 and value.dim() <= 1 and not block_size):
         return value if value is None else value.reshape(())
     dim = axis_in(axis, x.dim())
     if value.dim() == 1 and not block_size:

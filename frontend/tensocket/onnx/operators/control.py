@@ -36,7 +36,8 @@ def loop(limit: Any, condition: Any, *states: Any, body: Body, outputs: int = 1)
     """Repeat a subgraph while its condition holds, at most ``limit`` times; return states and stacked results."""
     most = None if limit is None else int(number(limit))
     going = True if condition is None else bool(number(condition))
-    values, rows, step = list(states), [[] for _ in range(outputs - len(states))], 0
+    values, step = list(states), 0
+    rows: list[list[Any]] = [[] for _ in range(outputs - len(states))]
     flag = _flag(True if condition is None else condition, limit)
     while going and (most is None or step < most):
         found = body(torch.tensor(step, device=flag.device), flag, *values)

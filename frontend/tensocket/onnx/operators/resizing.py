@@ -129,12 +129,12 @@ def _targets(x: Any, dims: list[int], scales: Any, sizes: Any, policy: str) -> t
         if not scales or len(scales) != len(dims):
             raise ArgumentError("Resize", f"scales {scales} for {len(dims)} axes", "scales or sizes are given, one for "
                                 "each axis", "check the file: it may be damaged")
-        return scales, [int(math.floor(x.shape[d] * s)) for d, s in zip(dims, scales, strict=True)]
+        return scales, [math.floor(x.shape[d] * s) for d, s in zip(dims, scales, strict=True)]
     factors = [n / x.shape[d] for d, n in zip(dims, sizes, strict=True)]
     if policy == "stretch":
         return factors, sizes
     one = min(factors) if policy == "not_larger" else max(factors)
-    return [one] * len(dims), [int(math.floor(one * x.shape[d] + 0.5)) for d in dims]
+    return [one] * len(dims), [math.floor(one * x.shape[d] + 0.5) for d in dims]
 
 
 @operator("Resize", since=10)

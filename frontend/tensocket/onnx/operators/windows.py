@@ -23,16 +23,16 @@ class Window:
 
     def __init__(self, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any,
                  ceil_mode: int = 0) -> None:
-        self.kernel = ints(list(kernel))
+        self.kernel: list[int] = ints(list(kernel))
         n = len(self.kernel)
-        self.strides = ints(strides) or [1] * n
-        self.dilations = ints(dilations) or [1] * n
+        self.strides: list[int] = ints(strides) or [1] * n
+        self.dilations: list[int] = ints(dilations) or [1] * n
         self._pads = ints(pads) or [0] * 2 * n
         self._auto, self._ceil = text(auto_pad), bool(ceil_mode)
 
     def extent(self, k: int) -> int:
         """Return the number of elements from a window's first one to its last."""
-        return int(self.dilations[k] * (self.kernel[k] - 1) + 1)
+        return self.dilations[k] * (self.kernel[k] - 1) + 1
 
     def pads(self, sizes: Any) -> tuple[list[int], list[int]]:
         """Return the padding before and after the dimensions of an image."""

@@ -1,0 +1,50 @@
+"""Graphs of composite operators: what they consist of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensocket as torch
+from tensocket.export import Dim, ExportedProgram
+from tensocket.export import export as capture
+from tensocket.fx.node import Node, map_arg
+from tensocket.nn import Module
+
+
+class _Body(Module):
+    """A composite operator's function, with the arguments of a call.
+
+    Args:
+        node: The call.
+    """
+
+    def __init__(self, node: Node) -> None:
+        super().__init__()
+        self._node, self._places = node, {x: k for k, x in enumerate(tensors_in(node))}
+
+    def forward(self, *tensors: Any) -> Any:
+        """Run the function."""
+        def value(node: Node) -> Any:
+            return tensors[self._places[node]] if node in self._places else int(node.meta["val"])
+
+        args, kwargs = map_arg(self._node.args, value), map_arg(self._node.kwargs, value)
+        found = self._node.target.body(*args, **kwargs)
+        return tuple(found) if isinstance(found, (tuple, list)) else found
+
+
+def tensors_in(node: Node) -> list[Node]:
+    """Return the arguments of a call that are tensors."""
+    return [x for x in node.all_input_nodes if hasattr(x.meta.get("val"), "dtype")]
+
+
+def body_of(node: Node) -> ExportedProgram:
+    """Return a composite operator's call as a program of the operators that it consists of.
+
+    Raises:
+        ExportError: It has no graph: it reads elements, or its shapes depend on them.
+    """
+    forms = [x.meta["val"] for x in tensors_in(node)]
+    examples = [torch.zeros([int(n) for n in form.shape], dtype=form.dtype) for form in forms]
+    shapes = tuple([{k: Dim.AUTO for k, n in enumerate(form.shape) if hasattr(n, "name")} or None for form in forms])
+    with torch.no_grad():
+        return capture(_Body(node).eval(), tuple(examples), dynamic_shapes=(shapes,) if any(shapes) else None)
