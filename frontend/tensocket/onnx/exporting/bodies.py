@@ -28,7 +28,10 @@ class _Body(Module):
             return tensors[self._places[node]] if node in self._places else int(node.meta["val"])
 
         args, kwargs = map_arg(self._node.args, value), map_arg(self._node.kwargs, value)
-        found = self._node.target.body(*args, **kwargs)
+        target: Any = self._node.target
+        if target.variadic:  # records have these arguments as one
+            args = (*args[:target.positional], *args[target.positional])
+        found = target.body(*args, **kwargs)
         return tuple(found) if isinstance(found, (tuple, list)) else found
 
 

@@ -112,8 +112,15 @@ SIZES: Final[dict[str, Callable[..., Any]]] = {
 @own("to", "convert", "type_as", "float", "double", "half", "bfloat16", "int", "long", "short", "bool", "char", "byte",
      "cpu", "cuda")
 def convert(c: Call) -> Any:
-    """Translate conversions: the result's dtype says to what."""
-    return c.cast(c.input, c.form.dtype)
+    """Translate conversions: the result's dtype says to what. Complex numbers are pairs along a last dimension."""
+    before, after = c.source.dtype, c.form.dtype
+    if before.is_complex and not after.is_complex:
+        return c.cast(c.op.Gather(c.input, c.recorder.constant(0, ir.DataType.INT64), axis=len(c.source.shape)), after)
+    value = c.cast(c.input, after.to_real())
+    if before.is_complex or not after.is_complex:
+        return value
+    pair = c.op.Unsqueeze(value, c.sizes([-1]))
+    return c.op.Pad(pair, c.sizes([0] * (2 * len(c.source.shape) + 1) + [1]))
 
 
 @own("clone", "contiguous", "detach", "alias", "lift_fresh_copy", "positive", "resolve_conj", "resolve_neg")

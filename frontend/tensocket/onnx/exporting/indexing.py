@@ -103,6 +103,15 @@ def _gathered(c: Call, x: Any, places: list[tuple[int, Any]]) -> Any:
 def assign(c: Call) -> Any:
     """Translate a write at slices and integers: the places that it changes are read from a tensor of places."""
     op, value = c.op, c.values.get("value", c.values.get("src"))
+    mask = c.values["index"]
+    if isinstance(mask, ir.Value) and mask.dtype == ir.DataType.BOOL:
+        if isinstance(value, ir.Value) and len(value.shape or ()):
+            raise NoMatch("several values at the places of a mask")
+        rank = len(c.source.shape) - len(mask.shape)
+        wide = op.Unsqueeze(mask, c.sizes(list(range(-rank, 0)))) if rank else mask
+        single = op.CastLike(value, c.input) if isinstance(value, ir.Value) else c.recorder.constant(
+            value, c.input.dtype)
+        return op.Where(wide, single, c.input)
     where = index(c._replace(values={"input": numbered(c.op, c.recorder, c.input), "index": c.values["index"]}))
     flat = op.Reshape(c.input, c.sizes([-1]))
     filled = op.CastLike(value, c.input) if isinstance(value, ir.Value) else c.recorder.constant(value, c.input.dtype)
@@ -120,7 +129,7 @@ def scatter(c: Call) -> Any:
         raise NoMatch("scatter with reduce")
     if not isinstance(source, ir.Value):
         source = c.op.Expand(c.recorder.constant(source, c.input.dtype), c.op.Shape(index))
-    elif tuple(c.given["index"].meta["val"].shape) != tuple(c.given.get("src", c.given.get("value")).meta["val"].shape):
+    elif tuple(c.given["index"].meta["val"].shape) != tuple(c.given["src"].meta["val"].shape):
         zeros = c.recorder.constant([0] * len(c.source.shape), ir.DataType.INT64)
         source = c.op.Slice(source, zeros, c.op.Shape(index))
     return c.op.ScatterElements(c.input, index, source, axis=dim)
@@ -143,6 +152,21 @@ def at_slices(c: Call) -> Any:
     source = source if alpha == 1 else c.op.Mul(source, c.recorder.constant(alpha, c.input.dtype))
     reduction = "add" if name == "index_add" else "none"
     return c.op.ScatterElements(c.input, places, source, axis=dim, reduction=reduction)
+
+
+@own("take_along_dim", "gather_valid")
+def take_along(c: Call) -> Any:
+    """Translate reads at indices along a dimension, broadcast with the input."""
+    index, dim = list(c.values.values())[1:3] if "indices" in c.values else (c.values["index"], c.values["axis"])
+    if dim is None:
+        return c.op.Gather(c.op.Reshape(c.input, c.sizes([-1])), c.op.Reshape(index, c.sizes([-1])))
+    forms = [x.meta["val"].shape for x in c.node.all_input_nodes[:2]]
+    at = int(dim) % len(forms[0])
+    if any(a != b for d, (a, b) in enumerate(zip(*forms, strict=True)) if d != at):
+        shape = c.op.Concat(*[c.op.Shape(index if d == at else c.input, start=d, end=d + 1)
+                              for d in range(len(forms[0]))], axis=0)
+        index = c.op.Expand(index, shape)
+    return c.op.GatherElements(c.input, index, axis=at)
 
 
 @own("take")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import onnx_ir as ir
@@ -96,17 +97,55 @@ def adaptive_pool(c: Call) -> Any:
     wanted = list(wanted) if isinstance(wanted, (list, tuple)) else [wanted] * dims
     wanted = [s if w is None else w for s, w in zip(sizes, wanted, strict=True)]
     x, alone = _batched(c, dims)
-    if all(w == 1 for w in wanted):
-        found = getattr(c.op, f"Global{kind}Pool")(x)
-    else:
-        if any(hasattr(s, "name") for s in sizes) or any(s % w for s, w in zip(sizes, wanted, strict=True)):
-            raise NoMatch(f"adaptive pooling from {sizes} to {wanted}, which are not multiples")
+    if kind == "Average" and all(w == 1 for w in wanted):
+        return _unbatched(c, c.op.GlobalAveragePool(x), alone)
+    if any(hasattr(s, "name") for s in sizes):
+        raise NoMatch("adaptive pooling of sizes that change")
+    if kind == "Average":
+        return _unbatched(c, _averaged(c, x, sizes, wanted), alone)
+    if any(s % w for s, w in zip(sizes, wanted, strict=True)):
+        raise NoMatch(f"adaptive pooling from {sizes} to {wanted}, which are not multiples")
+    kernel = [s // w for s, w in zip(sizes, wanted, strict=True)]
+    best, places = c.op.MaxPool(x, kernel_shape=kernel, strides=kernel)
+    places = c.op.Mod(places, c.recorder.constant(math.prod(sizes), ir.DataType.INT64))
+    return [_unbatched(c, best, alone), _unbatched(c, places, alone)]
+
+
+def _averaged(c: Call, x: Any, sizes: list[int], wanted: list[int]) -> Any:
+    """Return the means of parts that cover the image: windows, or products with matrices for parts of unequal sizes."""
+    if not any(s % w for s, w in zip(sizes, wanted, strict=True)):
         kernel = [s // w for s, w in zip(sizes, wanted, strict=True)]
-        found = getattr(c.op, f"{kind}Pool")(x, kernel_shape=kernel, strides=kernel)
-        found = found[0] if kind == "Max" else found
-    if isinstance(c.form, (list, tuple)):
-        raise NoMatch("the places of largest elements")
-    return _unbatched(c, found, alone)
+        return c.op.AveragePool(x, kernel_shape=kernel, strides=kernel)
+    rank = 2 + len(sizes)
+    for k, (size, count) in enumerate(zip(sizes, wanted, strict=True)):
+        matrix = [[0.0] * count for _ in range(size)]
+        for j in range(count):
+            first, last = j * size // count, -(-(j + 1) * size // count)
+            for i in range(first, last):
+                matrix[i][j] = 1 / (last - first)
+        order = [d for d in range(rank) if d != 2 + k] + [2 + k]
+        back = [order.index(d) for d in range(rank)]
+        product = c.op.MatMul(c.op.Transpose(x, perm=order), c.recorder.constant(matrix, c.input.dtype))
+        x = c.op.Transpose(product, perm=back)
+    return x
+
+
+@own("lp_pool1d", "lp_pool2d", "lp_pool3d")
+def lp_pool(c: Call) -> Any:
+    """Translate the p-norms of windows."""
+    p = c.values["norm_type"]
+    if p != int(p) or int(p) % 2 or int(p) < 1:
+        raise NoMatch(f"lp_pool of order {p}: odd powers have signs")
+    dims = _dims(c)
+    x, alone = _batched(c, dims)
+    window = _window(c, dims)
+    return _unbatched(c, c.op.LpPool(x, p=int(p), **window), alone)
+
+
+@own("view_dtype", "embedding_bag")
+def unknown(c: Call) -> Any:
+    """Refuse operators that no opset from 18 to 23 expresses, or whose arguments differ from torch_lib's."""
+    raise NoMatch(str(c.node.target.name))
 
 
 @own("batch_norm")
@@ -179,8 +218,10 @@ def interpolate(c: Call) -> Any:
     mode, align = c.values.get("mode", "nearest"), bool(c.values.get("align_corners"))
     kind = {"nearest": "nearest", "nearest-exact": "nearest", "linear": "linear", "bilinear": "linear",
             "trilinear": "linear", "bicubic": "cubic"}.get(mode)
+    if mode == "area" and not any(hasattr(n, "name") for n in (*c.source.shape[2:], *c.form.shape[2:])):
+        return _averaged(c, c.input, [int(n) for n in c.source.shape[2:]], [int(n) for n in c.form.shape[2:]])
     if kind is None:
-        raise NoMatch(f"interpolation with mode={mode!r}")
+        raise NoMatch(f"interpolation with mode={mode!r} of sizes that change")
     dims = len(c.source.shape) - 2
     coordinates = "align_corners" if align else "asymmetric" if mode == "nearest" else (
         "half_pixel" if mode == "nearest-exact" else "pytorch_half_pixel")

@@ -87,6 +87,8 @@ def call_arguments(function: Any, schema_names: list[str], arguments: dict[str, 
         value = arguments[name]
         places = [x for x in _ALIASES.get(name, (name,)) if x in parameters and x not in used]
         if places:
+            if isinstance(value, str) and str(parameters[places[0]].annotation) in ("int", "bool", "float"):
+                raise NoMatch(f"{name}={value!r}")
             if value is not None or parameters[places[0]].default is inspect.Parameter.empty:
                 used[places[0]] = value
         elif position < len(parameters) and position < 2 and list(parameters)[position] not in used and (

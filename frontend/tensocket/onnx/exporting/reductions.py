@@ -32,6 +32,13 @@ for _name, _operator in {"sum": "ReduceSum", "mean": "ReduceMean", "prod": "Redu
     OWN[_name] = _reduction(_operator)
 
 
+@own("nansum")
+def nansum(c: Call) -> Any:
+    """Translate sums without NaN."""
+    value = c.op.Where(c.op.IsNaN(c.input), c.recorder.constant(0.0, c.input.dtype), c.input)
+    return _reduction("ReduceSum")(c._replace(values={**c.values, "input": value}))
+
+
 @own("var", "std")
 def variance(c: Call) -> Any:
     """Translate variances and deviations."""
@@ -65,17 +72,24 @@ def extreme(c: Call) -> Any:
             getattr(c.op, f"Arg{name}")(c.input, axis=dim, keepdims=keep)]
 
 
-@own("norm", "linalg_norm", "linalg_vector_norm")
+@own("norm", "linalg_norm", "linalg_vector_norm", "length")
 def norm(c: Call) -> Any:
     """Translate the norms of vectors of order 1, 2 and infinity."""
-    order = c.values.get("p", c.values.get("ord"))
+    order = c.values.get("p", c.values.get("ord", 2))
     name = {1: "ReduceL1", 2: "ReduceL2", "fro": "ReduceL2", None: "ReduceL2", math.inf: "ReduceMax",
             -math.inf: "ReduceMin"}.get(order)
-    if name is None:
-        raise NoMatch(f"a norm of order {order}")
-    value = c.op.Abs(c.input) if "L" not in name else c.input
+    if c.values.get("dim") is not None and isinstance(c.values["dim"], (list, tuple)) and len(c.values["dim"]) > 1 and (
+            order not in ("fro", None, 2) or str(c.node.target.name) == "linalg_norm"):
+        raise NoMatch(f"a norm of matrices of order {order}")
     axes = _axes(c, c.values.get("dim"), len(c.source.shape))
-    return getattr(c.op, name)(value, axes, keepdims=int(bool(c.values.get("keepdim", False))))
+    keep = int(bool(c.values.get("keepdim", False)))
+    if name is not None:
+        return getattr(c.op, name)(c.op.Abs(c.input) if "L" not in name else c.input, axes, keepdims=keep)
+    if not isinstance(order, (int, float)) or order == 0:
+        raise NoMatch(f"a norm of order {order}")
+    to = c.input.dtype
+    powers = c.op.ReduceSum(c.op.Pow(c.op.Abs(c.input), c.recorder.constant(float(order), to)), axes, keepdims=keep)
+    return c.op.Pow(powers, c.recorder.constant(1 / order, to))
 
 
 @own("normalize")

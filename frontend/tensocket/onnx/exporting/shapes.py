@@ -17,6 +17,8 @@ END: Final = (1 << 63) - 1
 def reshape(c: Call) -> Any:
     """Translate another shape."""
     wanted = c.values.get("shape", c.values.get("size", c.values.get("other")))
+    if c.form.dtype is not c.source.dtype:
+        raise NoMatch("the bits of another dtype")
     if isinstance(wanted, ir.Value):
         return c.op.Reshape(c.input, c.op.Shape(wanted))
     if not isinstance(wanted, (list, tuple)):

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import onnx_ir as ir
 
-from tensocket.errors import ExportError
 from tensocket.export import ExportedProgram, InputKind
 from tensocket.fx.node import Node
 from tensocket_compiler.graph.comments import source_of
@@ -20,7 +19,7 @@ from tensocket_operators.kinds.pointwise import Pointwise
 
 from ..operators.values import NUMBERS, to_array
 from ..packages import UnsupportedOnnxOperators, package
-from . import indexing, layers, losses, pointwise, reductions, shapes  # noqa: F401  (they fill the table)
+from . import fourier, indexing, layers, losses, pointwise, reductions, shapes  # noqa: F401  (they fill the table)
 from .aliases import is_view, name_of, numbered, promoted
 from .bodies import body_of, tensors_in
 from .functions import OWN, SIZES, Call
@@ -178,8 +177,8 @@ class Translator:
         """
         try:
             inner = body_of(node)
-        except ExportError as error:
-            raise NoMatch(error.given) from error
+        except Exception as error:  # of any class: the function runs on zeros, which it may refuse
+            raise NoMatch(getattr(error, "given", type(error).__name__)) from error
         outer = iter(tensors_in(node))
         specs = {x.arg.name: x for x in inner.graph_signature.input_specs}
         for each in inner.graph.nodes:
@@ -227,7 +226,7 @@ class Translator:
 
     def _describe(self, node: Node, found: Any) -> None:
         """Give the values of a call the forms of its results."""
-        value = node.meta.get("val")
+        value: Any = node.meta.get("val")
         several = isinstance(found, (list, tuple)) and isinstance(value, (list, tuple))
         for each, form in zip(found, value, strict=False) if several else [(found, value)]:
             if isinstance(each, ir.Value):
