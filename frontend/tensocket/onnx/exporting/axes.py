@@ -45,8 +45,8 @@ def from_dynamic_axes(dynamic_axes: Mapping[str, Any], model: Any, args: tuple[A
     known = [*(input_names or []), *own[len(input_names or []):]]
     for name in dynamic_axes:
         if name not in known and name not in (output_names or ()):
-            raise ArgumentError("onnx.export", f"dynamic_axes of {name!r}", f"dynamic axes are those of inputs and "
-                                f"outputs, which are called {known + list(output_names or ())}", _ADVICE)
+            raise ArgumentError("onnx.export", f"dynamic_axes of {name!r} beside {known + list(output_names or ())}",
+                                "dynamic axes are those of inputs and outputs, by their names", _ADVICE)
     dims: dict[str, Dim] = {}
     found: dict[int, dict[int, Dim]] = {}
     for name, (_, tensor) in zip(known, leaves, strict=False):

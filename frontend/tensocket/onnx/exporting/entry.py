@@ -116,8 +116,9 @@ def _program(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
 
 def _check_version(model: Any, wanted: int) -> None:
     if model.graph.opset_imports.get("") != wanted:
-        raise OnnxExporterError("onnx.export", f"opset_version={wanted}", f"this model has operators that are known in "
-                                f"opset {model.graph.opset_imports.get('')} alone", "choose that version")
+        raise OnnxExporterError("onnx.export", f"opset_version={wanted} for a model of opset "
+                                f"{model.graph.opset_imports.get('')}", "the model has an operator that cannot be converted "
+                                "to the version", "choose another version")
 
 
 def _rename(model: Any, options: Options) -> None:
@@ -133,8 +134,8 @@ def _rename(model: Any, options: Options) -> None:
         taken = [*given, *own[len(given):]]
         if len(given) > len(own) or len(set(taken)) < len(taken) or "" in given or set(given) & set(
                 model.graph.initializers):
-            raise ArgumentError("onnx.export", f"{what}={given}", f"names are distinct, not those of weights, and at "
-                                f"most as many as the model has: {own}", "pass a name for each tensor")
+            raise ArgumentError("onnx.export", f"{what}={given} for {own}", "names are distinct, not those of weights, "
+                                "and at most as many as there are tensors", "pass a name for each tensor")
         for node in model.graph:
             for value in node.outputs:
                 if value.name in given and value not in values:
@@ -155,8 +156,8 @@ def _check_model(result: ONNXProgram) -> None:
     try:
         checker.check_model(result.model_proto, full_check=True)
     except (checker.ValidationError, package("onnx.shape_inference").InferenceError) as error:
-        raise OnnxModelError("onnx.export", "a model that onnx.checker refuses", str(error).strip(),
-                             "export it without optimize, and report the operator") from error
+        raise OnnxModelError("onnx.export", f"a model with a fault ({str(error).strip()})", "exported models keep the "
+                             "rules that onnx.checker tests", "leave the operator out, and report it") from error
 
 
 def _verified(result: ONNXProgram, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
@@ -174,8 +175,8 @@ def _verified(result: ONNXProgram, model: Any, args: tuple[Any, ...], kwargs: di
     result.release()
     for name, absolute, relative in found:
         if not (absolute <= _ABSOLUTE or relative <= _RELATIVE):
-            raise OnnxModelError("onnx.export", f"the result {name}, which differs by up to {absolute:.3g}",
-                                 f"verify=True accepts differences up to {_ABSOLUTE}, or {_RELATIVE} relative",
+            raise OnnxModelError("onnx.export", f"the result {name}, which differs by up to {absolute:.3g}, "
+                                 f"{relative:.3g} relative", "verify=True accepts differences as of rounding",
                                  "compare the values on the way")
     return [f"| {name} | {absolute:.3g} | {relative:.3g} |" for name, absolute, relative in found]
 

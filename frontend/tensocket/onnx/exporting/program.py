@@ -74,8 +74,8 @@ class ONNXProgram:
         leaves = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
         inputs = [x for x in self.model.graph.inputs if x.name not in self.model.graph.initializers]
         if len(leaves) != len(inputs):
-            raise ArgumentError("ONNXProgram", f"{len(leaves)} tensors", f"the model has the inputs "
-                                f"{[x.name for x in inputs]}", "pass the arguments of the exported module")
+            raise ArgumentError("ONNXProgram", f"{len(leaves)} tensors for {[x.name for x in inputs]}", "a call has as "
+                                "many tensors as the model has inputs", "pass the arguments of the exported module")
         return {value.name: to_array(torch.view_as_real(x) if x.dtype.is_complex else x)
                 for value, x in zip(inputs, leaves, strict=True)}
 

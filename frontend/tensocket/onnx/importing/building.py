@@ -28,7 +28,7 @@ _ADVICE: Final = "check the model with onnx.checker"
 
 
 class Model:
-    """What all graphs of a model share.
+    """The parts that all graphs of a model share.
 
     Args:
         opsets: Versions by domain.
@@ -168,8 +168,8 @@ class GraphBuilder:
         try:
             inspect.signature(entry.function).bind(*args, **kwargs)
         except TypeError as error:
-            raise OnnxModelError("load_graph_module", f"{label} of {proto.op_type}", f"inputs and attributes are those "
-                                 f"of the operator in its version ({error})", _ADVICE) from None
+            raise OnnxModelError("load_graph_module", f"{label} of {proto.op_type} ({error})", "inputs and attributes "
+                                 "are those of the operator in its version", _ADVICE) from None
         names = [_word(name) for name in proto.output if name] or [proto.op_type.lower()]
         made = self._graph.create_node("call_function", entry.function, tuple(args), kwargs,
                                        name=names[0] if len(proto.output) == 1 else proto.op_type.lower())
@@ -194,9 +194,8 @@ class GraphBuilder:
         try:
             self._hold(proto.output[0], generation.constant(**given), trained=False)
         except TypeError as error:
-            raise OnnxModelError("load_graph_module", f"the node {proto.name or 'Constant'!r} of Constant", "inputs "
-                                 f"and attributes are those of the operator in its version ({error})",
-                                 _ADVICE) from None
+            raise OnnxModelError("load_graph_module", f"the node {proto.name or 'Constant'!r} of Constant ({error})",
+                                 "inputs and attributes are those of the operator in its version", _ADVICE) from None
 
     def _argument(self, name: str, label: str, host: bool) -> Any:
         """Return an argument; small integer constants of operators that read them on the host are lists."""

@@ -70,5 +70,5 @@ def _check(proto: Any) -> None:
     try:
         checker.check_model(stripped)
     except (checker.ValidationError, ValueError, UnicodeDecodeError) as error:
-        raise OnnxModelError("load_graph_module", "a model that onnx.checker refuses", str(error).strip(),
-                             "correct the program that wrote it") from error
+        raise OnnxModelError("load_graph_module", f"a model with a fault ({str(error).strip()})", "models keep the "
+                             "rules that onnx.checker tests", "correct the program that wrote it") from error

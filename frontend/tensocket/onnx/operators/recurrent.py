@@ -41,8 +41,8 @@ def _functions(names: Any, default: list[str], directions: int, alphas: Any, bet
     made = []
     for word in words:
         if word not in _ACTIVATIONS:
-            raise ArgumentError("RNN", f"the activation {word}", f"activations are {', '.join(_ACTIVATIONS)}",
-                                "check the file: it may be damaged")
+            raise ArgumentError("RNN", f"the activation {word!r}", "activations are those of ONNX's recurrent layers",
+                                f"use one of {', '.join(_ACTIVATIONS)}")
         first, second = _DEFAULTS.get(word, (0.0, 0.0))
         if word in _DEFAULTS:
             first = left[0].pop(0) if left[0] else first

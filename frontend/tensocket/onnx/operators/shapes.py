@@ -28,7 +28,7 @@ def checked(name: str, shape: list[int]) -> list[int]:
     for n in shape:
         size *= max(n, 0)
     if size > LARGEST or min(shape, default=0) < -1:
-        raise ArgumentError(name, f"the shape {shape}", f"sizes are not negative, and a tensor has at most {LARGEST} "
+        raise ArgumentError(name, f"the shape {shape}", "sizes are not negative, and a tensor has at most 2 ** 40 "
                             "elements", "check the file: it may be damaged")
     return shape
 
