@@ -274,6 +274,36 @@ def test_verification_and_report(tmp_path, monkeypatch):
         torch.onnx.export(mlp(), (torch.randn(2, 4),), verify=True)
 
 
+def test_weights_beyond_the_limit_of_files(compare, tmp_path, monkeypatch):
+    monkeypatch.setattr("tensocket.onnx.exporting.program._LARGE", 10)
+    torch.manual_seed(0)
+    program = compare(nn.Linear(64, 32), torch.randn(2, 64))
+    program.save(tmp_path / "model.onnx", external_data=False)
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["model.onnx", "model.onnx.data"]
+    program.release()
+
+
+def test_weights_with_the_names_of_operators(compare):
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.relu = nn.Parameter(torch.ones(4))
+
+        def forward(self, x):
+            return torch.relu(x) * self.relu
+
+    for optimize in (False, True):
+        program = compare(Named(), torch.randn(2, 4), optimize=optimize)
+        assert [x.name for x in program.model_proto.graph.initializer] == ["relu"]
+
+
+@pytest.mark.parametrize("name", ["cnn", "encoder", "lstm", "writes"])
+def test_models_without_optimization(compare, name):
+    make, shapes = MODELS[name]
+    torch.manual_seed(0)
+    compare(make(), *[torch.randn(shape) for shape in shapes], optimize=False)
+
+
 def test_names_of_values_inside(compare):
     program = compare(mlp(), torch.randn(2, 4), input_names=["relu"], output_names=["x"])
     assert [x.name for x in program.model_proto.graph.input] == ["relu"]
@@ -281,7 +311,8 @@ def test_names_of_values_inside(compare):
 
 def test_versions_that_do_not_fit(monkeypatch):
     monkeypatch.setattr("onnxscript.version_converter.convert_version", lambda *args, **kwargs: None)
-    with pytest.raises(torch.onnx.OnnxExporterError, match="the model has an operator that cannot be converted to the version"):
+    rule = "the model has an operator that cannot be converted to the version"
+    with pytest.raises(torch.onnx.OnnxExporterError, match=rule):
         torch.onnx.export(mlp(), (torch.randn(2, 4),), opset_version=21)
 
 

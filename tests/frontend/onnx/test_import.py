@@ -80,11 +80,12 @@ def test_a_round_trip():
 
 
 def test_the_device_of_parameters():
-    device = next((x for x in ("opencl",) if torch.available_devices().get(x)), None) if isinstance(
-        torch.available_devices(), dict) else None
-    module = load_graph_module(linear(), device=device or "cpu")
-    assert {x.device.type for x in module.parameters()} == {device or "cpu"}
-    assert module(torch.ones(1, 3, device=device or "cpu")).tolist() == [[7.0, 10.0]]
+    for device in ("cpu:0", "opencl:0", "ref:0"):
+        if device not in torch.available_devices():
+            continue
+        module = load_graph_module(linear(), device=device)
+        assert {str(x.device) for x in module.parameters()} == {str(torch.device(device))}
+        assert module(torch.ones(1, 3, device=device)).tolist() == [[7.0, 10.0]]
 
 
 def test_subgraphs_read_values_around_them():

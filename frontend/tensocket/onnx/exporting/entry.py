@@ -117,8 +117,8 @@ def _program(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
 def _check_version(model: Any, wanted: int) -> None:
     if model.graph.opset_imports.get("") != wanted:
         raise OnnxExporterError("onnx.export", f"opset_version={wanted} for a model of opset "
-                                f"{model.graph.opset_imports.get('')}", "the model has an operator that cannot be converted "
-                                "to the version", "choose another version")
+                                f"{model.graph.opset_imports.get('')}", "the model has an operator that cannot be "
+                                "converted to the version", "choose another version")
 
 
 def _rename(model: Any, options: Options) -> None:

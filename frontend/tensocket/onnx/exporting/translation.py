@@ -50,6 +50,7 @@ class Translator:
         self._graph = ir.Graph([], [], nodes=[], opset_imports={"": BASE}, name="main_graph")
         self._values: dict[Node, Any] = {}
         self._unsupported: dict[str, list[str]] = {}
+        self._taken: set[str] = set()
 
     def model(self) -> Any:
         """Return the model, in opset 18.
@@ -98,6 +99,7 @@ class Translator:
                 describe(value, node.meta["val"])
                 self._graph.initializers[spec.target] = value
             self._values[node] = value
+            self._taken.add(str(value.name))
 
     # ---- calls
 
@@ -218,7 +220,8 @@ class Translator:
         self._describe(node, found)
         for k, each in enumerate(found if isinstance(found, (list, tuple)) else [found]):
             if isinstance(each, ir.Value) and each.name is None:
-                each.name = f"{node.name}_{k}" if each is not found else node.name
+                word = f"{node.name}_{k}" if each is not found else node.name
+                each.name = f"{word}_value" if word in self._taken else word
         trace = node.meta.get("stack_trace") or ""
         for each in made:
             each.metadata_props["source"] = source_of(trace) if trace else ""
@@ -255,7 +258,7 @@ class Translator:
             made = op.ScatterElements(op.Reshape(old, line), op.Reshape(places, line), op.Reshape(changed, line),
                                       axis=0)
             self._values[base] = op.Reshape(made, op.Shape(old))
-            self._values[base].dtype, self._values[base].shape = old.dtype, old.shape
+        describe(self._values[base], base.meta["val"])
         pending = [base]
         while pending:
             each = pending.pop()

@@ -133,14 +133,28 @@ def deform_conv(x: Any, w: Any, offset: Any, bias: Any = None, mask: Any = None,
     columns = base(ow, window.strides[1], kw, window.dilations[1], left).reshape(1, kw, 1, ow).expand(kh, kw, oh, ow)
     y = rows.reshape(kh * kw, oh, ow) + moves[:, :, :, 0]
     z = columns.reshape(kh * kw, oh, ow) + moves[:, :, :, 1]
-    # grid_sample reads at places from -1 to 1: these are chosen so that no size of 1 divides by 0.
-    grid = torch.stack([(2 * z + 1) / width - 1, (2 * y + 1) / height - 1], -1).reshape(
-        n * offset_group, kh * kw * oh, ow, 2)
     image = x.reshape(n * offset_group, channels // offset_group, height, width)
-    read = F.grid_sample(image, grid, align_corners=False).reshape(n, offset_group, -1, kh * kw, oh, ow)
+    read = _between(image, *[p.reshape(n * offset_group, -1) for p in (y, z)])
+    read = read.reshape(n, offset_group, -1, kh * kw, oh, ow)
     if mask is not None:
         read = read * mask.reshape(n, offset_group, 1, kh * kw, oh, ow)
     read = read.reshape(n, group, channels // group, kh * kw, oh, ow)
     weight = w.reshape(group, w.shape[0] // group, w.shape[1], kh * kw)
     found = torch.einsum("ngckhw,gock->ngohw", read, weight).reshape(n, w.shape[0], oh, ow)
     return found if bias is None else found + aligned(found, bias, 1)
+
+
+def _between(image: Any, y: Any, x: Any) -> Any:
+    """Return an image [B, C, H, W] at places [B, N] between elements, as [B, C, N]; there are zeros around it."""
+    batch, channels, height, width = image.shape
+    flat = image.reshape(batch, channels, height * width)
+    top, left = torch.floor(y), torch.floor(x)
+    found = torch.zeros(batch, channels, y.shape[1], dtype=image.dtype, device=image.device)
+    for row, down in ((top, top + 1 - y), (top + 1, y - top)):
+        for column, across in ((left, left + 1 - x), (left + 1, x - left)):
+            inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+            place = row.clamp(0, height - 1) * width + column.clamp(0, width - 1)
+            place = place.to(torch.int64).unsqueeze(1).expand(batch, channels, -1)
+            weight = torch.where(inside, down * across, torch.zeros_like(y)).unsqueeze(1)
+            found = found + torch.gather(flat, 2, place) * weight
+    return found
