@@ -1,6 +1,6 @@
 """Count the backend tests of ONNX that imported models pass, by operator.
 
-    python benchmarks/onnx_nodes.py [--kind node pytorch-operator pytorch-converted simple] [--match REGEX] [--table]
+    python benchmarks/onnx_nodes.py [--kind node pytorch-operator pytorch-converted simple] [--match REGEX] [--table] [--device DEVICE]
 
 Each test is a model with inputs and results; values, dtypes and shapes are compared, as in ``onnx.backend.test``. The
 tests of kind ``real`` need downloads, and are left out.
@@ -56,11 +56,11 @@ def plain(value: Any) -> Any:
     return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
-def run(case: Any) -> str:
-    """Return "passed", or the error of a test."""
+def run(case: Any, device: str = "CPU") -> str:
+    """Return "passed", or the error of a test on a device."""
     try:
         model = case.model if case.model is not None else onnx.load(str(Path(case.model_dir) / "model.onnx"))
-        ready = Backend.prepare(model)
+        ready = Backend.prepare(model, device)
         for inputs, outputs in sets_of(case, model):
             found = ready.run(inputs)
             Runner.assert_similar_outputs(outputs, found, rtol=case.rtol, atol=case.atol)
@@ -86,6 +86,7 @@ def main() -> None:
     parser.add_argument("--match", default="")
     parser.add_argument("--table", action="store_true", help="print the counts by operator")
     parser.add_argument("--failures", action="store_true", help="print each test that fails")
+    parser.add_argument("--device", default="CPU")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
@@ -94,7 +95,7 @@ def main() -> None:
         for case in load_model_tests(kind=kind):
             if not re.search(options.match, case.name):
                 continue
-            outcome = run(case)
+            outcome = run(case, options.device)
             by_operator[operator_of(case)]["passed" if outcome == "passed" else "failed"] += 1
             if outcome != "passed" and options.failures:
                 print(f"  {case.name}: {outcome}", flush=True)

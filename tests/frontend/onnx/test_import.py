@@ -84,7 +84,7 @@ def test_the_device_of_parameters():
         if device not in torch.available_devices():
             continue
         module = load_graph_module(linear(), device=device)
-        assert {str(x.device) for x in module.parameters()} == {str(torch.device(device))}
+        assert {x.device.type for x in module.parameters()} == {torch.device(device).type}
         assert module(torch.ones(1, 3, device=device)).tolist() == [[7.0, 10.0]]
 
 

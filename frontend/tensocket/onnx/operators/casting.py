@@ -92,7 +92,7 @@ def quantize(x: Any, scale: Any, zero_point: Any = None, axis: int = 1, saturate
     low, high = _RANGES[to]
     found = torch.round(found.to(torch.float32) if found.dtype in (torch.float16, torch.bfloat16) else found)
     if zero_point is not None:
-        found = found + _spread(cast(zero_point, 1), x, axis, block_size)
+        found = found + _spread(cast(zero_point, 1).to(x.device), x, axis, block_size)
     return cast(found.clamp(low, high), to)
 
 
@@ -100,9 +100,9 @@ def quantize(x: Any, scale: Any, zero_point: Any = None, axis: int = 1, saturate
 def dequantize(x: Any, scale: Any, zero_point: Any = None, axis: int = 1, block_size: int = 0,
                output_dtype: int = 0) -> Any:
     """Return (x - zero point) * scale."""
-    wide = cast(x, 11 if type_of(x) == 6 else 1)
+    wide = cast(x, 11 if type_of(x) == 6 else 1).to(scale.device)
     if zero_point is not None:
-        wide = wide - _spread(cast(zero_point, 1), wide, axis, block_size)
+        wide = wide - _spread(cast(zero_point, 1).to(scale.device), wide, axis, block_size)
     found = wide.to(scale.dtype if scale.dtype is torch.float64 else torch.float32) * _spread(
         scale, wide, axis, block_size).to(torch.float32)
     return found.to(dtype_of("DequantizeLinear", output_dtype) if output_dtype else scale.dtype)
