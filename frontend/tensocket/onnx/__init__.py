@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import enum
 import os
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-
-from tensocket.errors import ArgumentError
 
 from .packages import OnnxExporterError, OnnxModelError, UnsupportedOnnxOperators, package
 
@@ -18,6 +17,23 @@ if TYPE_CHECKING:
     from .exporting.program import ONNXProgram
 
 _EXPORTING: list[bool] = []
+
+
+class TrainingMode(enum.Enum):
+    """Values of a deprecated option of ``export``; the mode is that of the module."""
+
+    EVAL = 0
+    PRESERVE = 1
+    TRAINING = 2
+
+
+class OperatorExportTypes(enum.Enum):
+    """Values of a deprecated option of ``export``; operators are ONNX's."""
+
+    ONNX = 0
+    ONNX_ATEN = 1
+    ONNX_ATEN_FALLBACK = 2
+    ONNX_FALLTHROUGH = 3
 
 
 def export(model: Any, args: Any = (), f: Any = None, *, kwargs: dict[str, Any] | None = None,
@@ -128,5 +144,5 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["ArgumentError", "ONNXProgram", "OnnxExporterError", "OnnxModelError", "UnsupportedOnnxOperators", "export",
-           "is_in_onnx_export", "load_graph_module"]
+__all__ = ["ONNXProgram", "OnnxExporterError", "OnnxModelError", "OperatorExportTypes", "TrainingMode",
+           "UnsupportedOnnxOperators", "export", "is_in_onnx_export", "load_graph_module"]

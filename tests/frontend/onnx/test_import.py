@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -127,6 +128,17 @@ def test_all_unknown_operators_are_listed():
         load_graph_module(model_of(nodes, [info("x", [1])], [info("y", [1])], opsets=(("", 21), ("own", 1))))
     assert error.value.operators == ("own::Rare of version 1", "own::Rarer of version 1")
     assert "first" in str(error.value)
+
+
+FILES = Path(__file__).parent / "files"
+
+
+@pytest.mark.parametrize("path", sorted(FILES.glob("*.onnx")), ids=lambda path: path.stem)
+def test_models_of_pytorch(path):
+    data = np.load(FILES / f"{path.stem.partition('_')[0]}.npz")
+    found = load_graph_module(path)(torch.from_numpy(data["x"]))
+    found = found[0] if isinstance(found, tuple) else found
+    np.testing.assert_allclose(found.detach().numpy(), data["y"], rtol=1e-5, atol=1e-6)
 
 
 # ---- hostile files
