@@ -129,6 +129,25 @@ def test_sizes_in_programs(compare):
     compare(function, torch.randn(3, 4), others=[(torch.randn(5, 4),)], dynamic_shapes=({0: "n"},))
 
 
+def test_parts_of_operators_with_dynamic_sizes(compare):
+    def function(x, y):
+        return (torch.hstack([x, y]), torch.trace(x @ y.t()), torch.cov(x.t()), torch.diff(x, dim=0),
+                torch.tensordot(x, y, dims=([0], [0])), torch.nn.functional.local_response_norm(x[None], 3))
+
+    others = [(torch.randn(n, 4), torch.randn(n, 4)) for n in (3, 7)]
+    dim = Dim("n", min=2)
+    compare(module(function, 2), torch.randn(5, 4), torch.randn(5, 4), others=others, tolerance=1e-4,
+            dynamic_shapes=({0: dim}, {0: dim}))
+
+
+def test_sizes_that_translations_need_are_fixed():
+    def function(x):
+        return nn.functional.interpolate(x, scale_factor=2, mode="bilinear", recompute_scale_factor=True)
+
+    with pytest.raises(torch.onnx.UnsupportedOnnxOperators, match="which changes from call to call"):
+        torch.onnx.export(module(function), (torch.randn(1, 1, 4, 4),), dynamic_shapes=({2: "height"},))
+
+
 def test_weights_have_their_names(tmp_path):
     model = mlp()
     path = tmp_path / "model.onnx"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import tensocket as torch
@@ -40,14 +42,26 @@ def tensors_in(node: Node) -> list[Node]:
     return [x for x in node.all_input_nodes if hasattr(x.meta.get("val"), "dtype")]
 
 
-def body_of(node: Node) -> ExportedProgram:
+def body_of(node: Node, ranges: Mapping[Any, Any]) -> ExportedProgram:
     """Return a composite operator's call as a program of the operators that it consists of.
 
+    Args:
+        node: The call.
+        ranges: Ranges of sizes by symbol.
+
     Raises:
-        ExportError: It has no graph: it reads elements, or its shapes depend on them.
+        ExportError: It has no graph: it reads elements, or its shapes depend on them; or it is right for a part of the
+            ranges alone.
     """
     forms = [x.meta["val"] for x in tensors_in(node)]
     examples = [torch.zeros([int(n) for n in form.shape], dtype=form.dtype) for form in forms]
-    shapes = tuple([{k: Dim.AUTO for k, n in enumerate(form.shape) if hasattr(n, "name")} or None for form in forms])
+    dims: dict[str, Dim] = {}
+
+    def dim_of(size: Any) -> Dim:
+        limits = ranges.get(size.name)
+        low, high = (2, None) if limits is None else (limits.lower, limits.upper)
+        return dims.setdefault(size.name, Dim(f"size_{len(dims)}", min=low, max=None if high == math.inf else high))
+
+    shapes = tuple([{k: dim_of(n) for k, n in enumerate(form.shape) if hasattr(n, "name")} or None for form in forms])
     with torch.no_grad():
         return capture(_Body(node).eval(), tuple(examples), dynamic_shapes=(shapes,) if any(shapes) else None)

@@ -80,6 +80,17 @@ def pair(value: Any, count: int) -> list[int]:
     return [int(x) for x in (value if isinstance(value, (list, tuple)) else [value] * count)]
 
 
+def fixed(size: Any) -> int:
+    """Return a size that a translation needs as a number.
+
+    Raises:
+        NoMatch: It changes from call to call.
+    """
+    if hasattr(size, "name"):
+        raise NoMatch(f"the size {size}, which changes from call to call")
+    return int(size)
+
+
 # ---- sizes
 
 

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from ..operators.values import NUMBERS
 from .aliases import numbered
-from .functions import Call, own
+from .functions import Call, fixed, own
 from .matching import NoMatch
 from .shapes import END
 
@@ -38,7 +38,7 @@ def masked_fill(c: Call) -> Any:
 def one_hot(c: Call) -> Any:
     """Translate classes as unit vectors."""
     count = c.form.shape[-1]
-    return c.op.OneHot(c.input, c.recorder.constant(int(count), ir.DataType.INT64),
+    return c.op.OneHot(c.input, c.recorder.constant(fixed(count), ir.DataType.INT64),
                        c.recorder.constant([0, 1], ir.DataType.INT64))
 
 

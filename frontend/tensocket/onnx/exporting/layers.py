@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from .functions import Call, own, pair
+from .functions import Call, fixed, own, pair
 from .matching import NoMatch
 
 
@@ -47,7 +47,8 @@ def conv_transpose(c: Call) -> Any:
     found = c.op.ConvTranspose(
         x, c.values["weight"], c.values.get("bias"), strides=pair(c.values["stride"], dims),
         pads=pair(c.values["padding"], dims) * 2, output_padding=pair(c.values["output_padding"], dims),
-        dilations=pair(c.values["dilation"], dims), group=int(c.values["groups"]), kernel_shape=list(weight[2:]))
+        dilations=pair(c.values["dilation"], dims), group=int(c.values["groups"]),
+        kernel_shape=[fixed(n) for n in weight[2:]])
     return _unbatched(c, found, alone)
 
 
@@ -234,7 +235,7 @@ def interpolate(c: Call) -> Any:
         factors = factor if isinstance(factor, (list, tuple)) else [factor] * dims
         scales = c.recorder.constant([1.0, 1.0, *map(float, factors)], ir.DataType.FLOAT)
         return c.op.Resize(c.input, None, scales, **options)
-    spatial = [int(n) for n in c.form.shape[2:]] if size is None else (
+    spatial = [fixed(n) for n in c.form.shape[2:]] if size is None else (
         list(size) if isinstance(size, (list, tuple)) else [size] * dims)
     sizes = c.op.Concat(c.op.Shape(c.input, start=0, end=2), c.sizes(spatial), axis=0)
     return c.op.Resize(c.input, None, None, sizes, **options)
@@ -266,7 +267,7 @@ def recurrent(c: Call) -> Any:
         first, after = layer * directions, (layer + 1) * directions
         state = op.Slice(c.values["hx"], c.sizes([first]), c.sizes([after]), c.sizes([0]))
         options: dict[str, Any] = {"direction": "bidirectional" if directions == 2 else "forward",
-                                   "hidden_size": int(c.given["hx"].meta["val"].shape[-1])}
+                                   "hidden_size": fixed(c.given["hx"].meta["val"].shape[-1])}
         if kind == "gru":
             y, h = op.GRU(x, w, r, b, None, state, linear_before_reset=1, **options)
         else:
@@ -307,7 +308,7 @@ def fold(c: Call) -> Any:
 @own("channel_shuffle")
 def channel_shuffle(c: Call) -> Any:
     """Translate channels of groups by turns."""
-    groups, channels = int(c.values["groups"]), int(c.source.shape[1])
+    groups, channels = int(c.values["groups"]), fixed(c.source.shape[1])
     rest = c.op.Shape(c.input, start=2)
     batch = c.op.Shape(c.input, start=0, end=1)
     parts = c.op.Reshape(c.input, c.op.Concat(batch, c.sizes([groups, channels // groups]), rest, axis=0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .functions import Call, own
+from .functions import Call, fixed, own
 from .matching import NoMatch
 
 
@@ -102,9 +102,9 @@ def attention(c: Call) -> Any:
     form = c.given["query"].meta["val"]
     rank = len(form.shape)
     scale = c.values.get("scale")
-    scale = 1 / math.sqrt(int(form.shape[-1])) if scale is None else float(scale)
+    scale = 1 / math.sqrt(fixed(form.shape[-1])) if scale is None else float(scale)
     if c.values.get("enable_gqa"):
-        groups = int(form.shape[-3]) // int(c.given["key"].meta["val"].shape[-3])
+        groups = fixed(form.shape[-3]) // fixed(c.given["key"].meta["val"].shape[-3])
         k, v = (_repeated(c, x, c.given[name].meta["val"], groups) for x, name in ((k, "key"), (v, "value")))
     root = _number(c, math.sqrt(abs(scale)))
     order = [*range(rank - 2), rank - 1, rank - 2]
@@ -134,6 +134,6 @@ def _repeated(c: Call, x: Any, form: Any, groups: int) -> Any:
     wide = c.op.Unsqueeze(x, c.sizes([rank - 2]))
     counts = [groups if k == rank - 2 else 1 for k in range(rank + 1)]
     tiled = c.op.Tile(wide, c.sizes(counts))
-    shape = c.op.Concat(c.op.Shape(x, start=0, end=rank - 3), c.sizes([int(form.shape[-3]) * groups]),
+    shape = c.op.Concat(c.op.Shape(x, start=0, end=rank - 3), c.sizes([fixed(form.shape[-3]) * groups]),
                         c.op.Shape(x, start=rank - 2), axis=0)
     return c.op.Reshape(tiled, shape)

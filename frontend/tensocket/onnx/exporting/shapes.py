@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import onnx_ir as ir
 
-from .functions import Call, own, pair
+from .functions import Call, fixed, own, pair
 from .matching import NoMatch
 
 #: The end of slices without one.
@@ -234,7 +234,7 @@ def _met(c: Call, tensors: list[Any]) -> list[Any]:
 @own("eye")
 def eye(c: Call) -> Any:
     """Translate the identity matrix."""
-    zeros = c.op.Expand(c.recorder.constant(0.0, ir.DataType.FLOAT), c.sizes([int(n) for n in c.form.shape]))
+    zeros = c.op.Expand(c.recorder.constant(0.0, ir.DataType.FLOAT), c.sizes([fixed(n) for n in c.form.shape]))
     return c.cast(c.op.EyeLike(zeros), c.form.dtype)
 
 

@@ -178,7 +178,7 @@ class Translator:
             NoMatch: One of them has no function, or the composite has no graph.
         """
         try:
-            inner = body_of(node)
+            inner = body_of(node, self._program.range_constraints)
         except Exception as error:  # of any class: the function runs on zeros, which it may refuse
             raise NoMatch(getattr(error, "given", type(error).__name__)) from error
         outer = iter(tensors_in(node))
