@@ -104,6 +104,18 @@ def test_functions(compare, name):
     compare(module(FUNCTIONS[name], 2), torch.randn(3, 4), torch.randn(3, 4), tolerance=2e-5)
 
 
+def test_reads_and_writes_at_places(compare):
+    def function(x, i):
+        y = x.clone()
+        y[i, 1] = torch.arange(9.0).reshape(3, 3)
+        y[0, :, i] = torch.arange(3.0)
+        y[y > 2] = -1
+        return (y, x[0, :, i], x[i, :, 0], x[0, None, i], x[:, 0, :, i], x[0, :, i[:, None]], x[i, i, :, 0], x[..., 0, i],
+                x[:, i, -1], x[i - 3])
+
+    compare(module(function, 2), torch.randn(3, 3, 3, 3), torch.tensor([2, 0, 1]))
+
+
 @pytest.mark.parametrize("version", range(18, 24))
 def test_opsets(compare, version):
     program = compare(MODELS["cnn"][0](), torch.randn(2, 3, 12, 12), opset_version=version)
@@ -224,6 +236,23 @@ def test_writes_through_views(compare):
         return y, rows, z, first * 2, x
 
     compare(module(function), torch.randn(2, 2))
+
+
+def test_layers_in_training():
+    class Residual(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm2d(3)
+
+        def forward(self, x):
+            y = x * 2
+            return self.norm(y) + y
+
+    model, x = Residual().train(), torch.randn(4, 3, 2, 2)
+    with pytest.warns(UserWarning, match="while it is in training mode"):
+        program = torch.onnx.export(model, (x,))
+    assert not model.norm.num_batches_tracked
+    torch.testing.assert_close(program(x)[0], model(x).detach(), rtol=1e-5, atol=1e-5)
 
 
 def test_functions_of_programs():

@@ -22,11 +22,20 @@ def name_of(node: Node) -> str:
     return str(getattr(node.target, "name", getattr(node.target, "__name__", node.target)))
 
 
+def writes_first(node: Node) -> bool:
+    """Whether a node writes to its first argument, not only to others as layers do to their running statistics."""
+    if not node.meta.get("writes"):
+        return False
+    schema = getattr(node.target, "schema", None)
+    mutated = isinstance(schema, Schema) and bool(schema.parameters) and schema.parameters[0].mutated
+    return mutated or name_of(node) == "setitem" or name_of(node).endswith("_")
+
+
 def is_view(node: Node) -> bool:
     """Whether the result of a node shares the memory of its first argument."""
     if node.op != "call_function" or not node.args or not isinstance(node.args[0], Node):
         return False
-    if node.meta.get("writes"):
+    if writes_first(node):
         return name_of(node) != "setitem"
     base = node.args[0]
     if node.target is operator.getitem:

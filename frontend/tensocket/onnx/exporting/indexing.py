@@ -64,6 +64,8 @@ def index(c: Call) -> Any:
     if any(x is ... for x in items):
         at = next(k for k, x in enumerate(items) if x is ...)
         items[at:at + 1] = [slice(None)] * (rank - sum(x is not None for x in items) + 1)
+    if any(isinstance(x, bool) for x in items):
+        raise NoMatch("truth values as indices")
     x, dim, places = c.input, 0, []
     for item in items:
         if item is None:

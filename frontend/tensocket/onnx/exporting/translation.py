@@ -20,7 +20,7 @@ from tensocket_operators.kinds.pointwise import Pointwise
 from ..operators.values import NUMBERS, to_array
 from ..packages import UnsupportedOnnxOperators, package
 from . import fourier, indexing, layers, losses, pointwise, reductions, shapes  # noqa: F401  (they fill the table)
-from .aliases import is_view, name_of, numbered, promoted
+from .aliases import is_view, name_of, numbered, promoted, writes_first
 from .bodies import body_of, tensors_in
 from .functions import OWN, SIZES, Call
 from .matching import NoMatch, bound, call_arguments, defaults_of, function_for
@@ -111,7 +111,7 @@ class Translator:
         try:
             found = self._translated(node)
             self._note(node, found, self._recorder.nodes[before:])
-            if node.meta.get("writes"):
+            if writes_first(node):
                 self._write(node)
         except (NoMatch, NotImplementedError) as error:
             self._refuse(node, name, str(error))
@@ -192,7 +192,7 @@ class Translator:
                 found = self._translated(each)
                 self._describe(each, found)
                 self._values[each] = found
-                if each.meta.get("writes"):
+                if writes_first(each):
                     self._write(each)
         found = [self._argument(x) for x in inner.graph.output_node().args[0]]
         return found if isinstance(node.meta["val"], (list, tuple)) else found[0]
@@ -269,7 +269,7 @@ class Translator:
 
     def _viewed(self, node: Node, value: Any) -> Any:
         """Return a view of another tensor than the one that it is of."""
-        if node.meta.get("writes"):
+        if writes_first(node):
             return value
         before = self._values[node.args[0]]
         self._values[node.args[0]] = value
