@@ -110,8 +110,8 @@ def test_reads_and_writes_at_places(compare):
         y[i, 1] = torch.arange(9.0).reshape(3, 3)
         y[0, :, i] = torch.arange(3.0)
         y[y > 2] = -1
-        return (y, x[0, :, i], x[i, :, 0], x[0, None, i], x[:, 0, :, i], x[0, :, i[:, None]], x[i, i, :, 0], x[..., 0, i],
-                x[:, i, -1], x[i - 3])
+        return (y, x[0, :, i], x[i, :, 0], x[0, None, i], x[:, 0, :, i], x[0, :, i[:, None]], x[i, i, :, 0],
+                x[..., 0, i], x[:, i, -1], x[i - 3])
 
     compare(module(function, 2), torch.randn(3, 3, 3, 3), torch.tensor([2, 0, 1]))
 
