@@ -186,6 +186,28 @@ def test_sizes_that_do_not_fit_are_refused():
         load_graph_module(model)(torch.tensor([1 << 40, 1 << 20]))
 
 
+def sparse(dims, index):
+    return onnx.SparseTensorProto(dims=dims, values=numpy_helper.from_array(np.array([5.0, 7.0], np.float32), "w"),
+                                  indices=numpy_helper.from_array(np.array(index, np.int64), "i"))
+
+
+def test_sparse_tensors():
+    tensors = Tensors(None)
+    assert tensors.sparse(sparse([2, 3], [1, 5])).tolist() == [[0.0, 5.0, 0.0], [0.0, 0.0, 7.0]]
+    assert tensors.sparse(sparse([2, 3], [[0, 1], [1, 2]])).tolist() == [[0.0, 5.0, 0.0], [0.0, 0.0, 7.0]]
+    with pytest.raises(OnnxModelError, match="indices of sparse tensors are in their shape"):
+        tensors.sparse(sparse([2, 3], [1, 6]))
+    with pytest.raises(OnnxModelError, match="indices of sparse tensors are in their shape"):
+        tensors.sparse(sparse([2, 3], [[0, 1], [2, 2]]))
+    with pytest.raises(OnnxModelError, match=r"a sparse tensor has up to 2 \*\* 31 places"):
+        tensors.sparse(sparse([1 << 20, 1 << 20], [1, 5]))
+    model = linear()
+    model.graph.sparse_initializer.append(sparse([2], [0, 1]))
+    del model.graph.initializer[1]
+    model.graph.node[1].input[1] = "w"
+    assert load_graph_module(model)(torch.ones(1, 3)).tolist() == [[11.0, 16.0]]
+
+
 def external(tmp_path, **entries):
     """A model whose first weight is in another file."""
     model = linear()
@@ -271,6 +293,35 @@ def test_wrong_attributes_are_refused(monkeypatch):
     refused(model, "inputs and attributes are those of the operator in its version")
     refused(model_of([helper.make_node("Constant", [], ["y"], wrong=1)], [], [info("y", [1])]),
             "inputs and attributes are those of the operator in its version")
+
+
+def test_other_encodings_are_refused(monkeypatch):
+    monkeypatch.setattr("tensocket.onnx.importing.loading._check", lambda proto: None)
+    node = helper.make_node("Gelu", ["x"], ["y"], approximate=b"\xff\xfe")
+    refused(model_of([node], [info("x", [1])], [info("y", [1])]), "names and strings are UTF-8")
+    from tensocket.onnx.importing.building import _word
+
+    with pytest.raises(OnnxModelError, match="names and strings are UTF-8"):
+        _word(b"\xff")
+
+
+def test_damaged_files_are_refused_or_read():
+    """Bytes of files are changed at random: the importer raises errors of its own alone."""
+    rng = np.random.default_rng(0)
+    files = [path.read_bytes() for path in sorted(FILES.glob("*_traced.onnx"))]
+    outcomes = {"read": 0, "refused": 0}
+    for _ in range(400):
+        data = bytearray(files[rng.integers(len(files))])
+        if rng.random() < 0.2:
+            data = data[:rng.integers(len(data))]
+        for place in rng.integers(len(data), size=rng.integers(1, 5)) if data else []:
+            data[place] = rng.integers(256)
+        try:
+            load_graph_module(bytes(data))
+            outcomes["read"] += 1
+        except (OnnxModelError, UnsupportedOnnxOperators):
+            outcomes["refused"] += 1
+    assert min(outcomes.values()) > 20
 
 
 def test_attributes_of_other_kinds_are_refused(monkeypatch):

@@ -256,6 +256,17 @@ def free_names(proto: Any) -> set[str]:
 def _plain(attribute: Any) -> Any:
     """Return an attribute that is a number, a string or a list of these."""
     kind = attribute.type
+    try:
+        return _value_of(attribute, kind)
+    except UnicodeDecodeError as error:
+        raise _not_utf8(f"the attribute {attribute.name!r}") from error
+
+
+def _not_utf8(given: str) -> OnnxModelError:
+    return OnnxModelError("load_graph_module", given, "names and strings are UTF-8", _ADVICE)
+
+
+def _value_of(attribute: Any, kind: int) -> Any:
     if kind == attribute.FLOAT:
         return attribute.f
     if kind == attribute.INT:
@@ -268,7 +279,13 @@ def _plain(attribute: Any) -> Any:
 
 
 def _word(name: str) -> str:
-    """Return a name as an identifier."""
+    """Return a name as an identifier.
+
+    Raises:
+        OnnxModelError: It is not UTF-8.
+    """
+    if not isinstance(name, str):  # protobuf hands out other names as bytes
+        raise _not_utf8(f"the name {name!r}")
     word = re.sub(r"\W", "_", name)
     return f"_{word}" if not word or word[0].isdigit() or keyword.iskeyword(word) else word
 

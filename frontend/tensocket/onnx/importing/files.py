@@ -151,10 +151,13 @@ class Tensors:
         values, index = self.value(proto.values), self.value(proto.indices)
         dims = list(proto.dims)
         if any(n < 0 for n in dims) or math.prod(dims) > 1 << 31:
-            raise self._fault(proto.values, f"the shape {dims}", f"a sparse tensor has up to {1 << 31} places")
-        flat = index.reshape(-1).numpy() if index.dim() == 1 else np.ravel_multi_index(tuple(index.numpy().T), dims)
-        if flat.size and (flat.min() < 0 or flat.max() >= math.prod(dims)):
+            raise self._fault(proto.values, f"the shape {dims}", "a sparse tensor has up to 2 ** 31 places")
+        places, limits = index.numpy(), np.array(dims if index.dim() == 2 else [math.prod(dims)])
+        places = places if places.ndim == 2 else places.reshape(-1, 1)
+        fits = places.shape == (values.numel(), len(limits)) and bool(((places >= 0) & (places < limits)).all())
+        if not fits:
             raise self._fault(proto.values, "indices beyond its shape", "indices of sparse tensors are in their shape")
+        flat = np.ravel_multi_index(tuple(places.T), tuple(limits.tolist()))
         made = np.zeros(math.prod(dims), dtype=values.numpy().dtype)
         made[flat] = values.numpy()
         return to_value(made.reshape(dims))
