@@ -1,6 +1,7 @@
 """Count the backend tests of ONNX that imported models pass, by operator.
 
-    python benchmarks/onnx_nodes.py [--kind node pytorch-operator pytorch-converted simple] [--match REGEX] [--table] [--device DEVICE]
+    python benchmarks/onnx_nodes.py [--kind node pytorch-operator pytorch-converted simple] [--match REGEX] [--table]
+                                    [--failures] [--device DEVICE]
 
 Each test is a model with inputs and results; values, dtypes and shapes are compared, as in ``onnx.backend.test``. The
 tests of kind ``real`` need downloads, and are left out.

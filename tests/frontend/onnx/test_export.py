@@ -94,6 +94,12 @@ FUNCTIONS = {
     "masks": lambda x, y: x.masked_fill(y > 0, -1.0).cumsum(1) + torch.tril(x) + torch.triu(y, 1),
     "factories": lambda x, y: x + torch.zeros_like(y) + torch.ones(4) + torch.arange(4) + torch.full((3, 1), 2.0),
     "attention": lambda x, y: nn.functional.scaled_dot_product_attention(x[None, None], y[None, None], x[None, None]),
+    "search": lambda x, y: torch.bucketize(x, torch.tensor([-0.5, 0.0, 0.5]), right=True) + torch.searchsorted(
+        torch.sort(y, 1).values, x),
+    "parts": lambda x, y: torch.diff(x) + torch.cov(x).sum() + torch.hypot(x, y)[:, 1:] + torch.fmax(x, y)[:, :3],
+    "places": lambda x, y: torch.topk(x, 2).values + torch.argsort(y, 1, descending=True)[:, :2]
+    + torch.index_add(x, 0, torch.tensor([0, 2]), y[:2])[:, :2] + torch.take_along_dim(x, y.argmax(1, True), 1),
+    "spectra": lambda x, y: torch.fft.rfft(x).abs() + torch.fft.fft2(y).real[:, :3],
     "losses": lambda x, y: nn.functional.mse_loss(x, y) + nn.functional.cosine_similarity(x, y).sum(),
 }
 

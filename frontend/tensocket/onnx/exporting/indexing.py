@@ -184,3 +184,22 @@ def argsort(c: Call) -> Any:
     rank = len(c.source.shape)
     count = c.op.Shape(c.input, start=dim % rank, end=dim % rank + 1)
     return c.op.TopK(c.input, count, axis=dim, largest=int(bool(c.values.get("descending"))), sorted=1)[1]
+
+
+@own("searchsorted")
+def searchsorted(c: Call) -> Any:
+    """Translate places among sorted numbers: how many of them are before a value, which NaN is after all of."""
+    if "values" in c.values:
+        line, values, right, sorter = c.values["edges"], c.values["values"], c.values["right"], c.values.get("sorter")
+    else:
+        line, values, right, sorter = (c.values.get(name) for name in ("sorted_sequence", "input", "right", "sorter"))
+        right = right or c.values.get("side") == "right"
+    if sorter is not None:
+        raise NoMatch("searchsorted with a sorter")
+    values = c.tensor(values, line)
+    kind = c.node.all_input_nodes[0].meta["val"].dtype
+    wide = c.op.Unsqueeze(c.op.Cast(values, to=NUMBERS[kind]), c.sizes([-1]))
+    edges = c.op.Unsqueeze(line, c.sizes([-2])) if len(line.shape) > 1 else line
+    beyond = (c.op.Greater if right else c.op.GreaterOrEqual)(edges, wide)
+    counts = c.op.ReduceSum(c.op.Cast(c.op.Not(beyond), to=7), c.sizes([-1]), keepdims=0)
+    return c.cast(counts, c.form.dtype)
