@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import io
+import pickle
 import sys
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import tensocket as torch
 from tensocket import nn
 from tensocket.errors import ArgumentTypeError, MissingPackage
 from tensocket.onnx import OnnxModelError, UnsupportedOnnxOperators, load_graph_module
+from tensocket.onnx.operators import TABLE
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
@@ -20,6 +23,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from tensocket.onnx.importing.files import Tensors  # noqa: E402
 
 FLOAT = TensorProto.FLOAT
+FILES = Path(__file__).parent / "files"
 
 
 def info(name, shape=None, dtype=FLOAT):
@@ -51,7 +55,7 @@ def test_models_are_modules(tmp_path):
         assert module(torch.ones(1, 3)).tolist() == [[7.0, 10.0]]
     assert isinstance(module, torch.fx.GraphModule)
     assert module.meta["onnx"]["inputs"] == ["x"]
-    assert "add" in module.code
+    assert "pointwise.Add(" in module.code
 
 
 def test_gradients_reach_parameters():
@@ -78,6 +82,21 @@ def test_a_round_trip():
     torch.testing.assert_close(again(x)[0], model(x).detach(), rtol=1e-5, atol=1e-6)
     compiled = torch.compile(module)
     torch.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-6)
+
+
+def test_copies_and_pickles():
+    path = FILES / "lstm_traced.onnx"
+    x = torch.from_numpy(np.load(FILES / "lstm.npz")["x"])
+    module = load_graph_module(path)
+    for again in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        torch.testing.assert_close(again(x)[0], module(x)[0])
+
+
+def test_functions_of_operators_have_names():
+    for entries in TABLE.values():
+        for entry in entries:
+            function = entry.function
+            assert getattr(sys.modules[function.__module__], function.__name__) is function, function
 
 
 def test_the_device_of_parameters():
@@ -128,9 +147,6 @@ def test_all_unknown_operators_are_listed():
         load_graph_module(model_of(nodes, [info("x", [1])], [info("y", [1])], opsets=(("", 21), ("own", 1))))
     assert error.value.operators == ("own::Rare of version 1", "own::Rarer of version 1")
     assert "first" in str(error.value)
-
-
-FILES = Path(__file__).parent / "files"
 
 
 @pytest.mark.parametrize("path", sorted(FILES.glob("*.onnx")), ids=lambda path: path.stem)

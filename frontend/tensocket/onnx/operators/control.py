@@ -10,12 +10,13 @@ import numpy as np
 import tensocket as torch
 from tensocket_operators import Tensor
 
-from .table import operator, results
+from .table import operator, results, traceable
 from .values import axis_in, ints, number
 
 Body = Callable[..., Any]
 
 
+@traceable
 def bind(body: Any, *captured: Any) -> Body:
     """Return a subgraph as a function of its own inputs; it also gets the values that it reads from around it."""
     return lambda *inputs: body(*inputs, *captured)

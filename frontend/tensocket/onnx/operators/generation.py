@@ -9,7 +9,7 @@ import numpy as np
 import tensocket as torch
 
 from .shapes import checked
-from .table import operator
+from .table import named, operator
 from .values import axis_in, dtype_of, ints, number
 
 
@@ -90,7 +90,7 @@ def _cosines(name: str, weights: tuple[float, ...]) -> None:
         terms = [weight * torch.cos(k * angle) for k, weight in enumerate(weights)]
         return torch.stack(terms).sum(0).to(dtype_of(name, output_datatype))
 
-    window.__name__ = window.__qualname__ = name
+    named(window, name)
 
 
 _cosines("HannWindow", (0.5, -0.5))

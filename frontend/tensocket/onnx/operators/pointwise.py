@@ -11,18 +11,11 @@ import numpy as np
 import tensocket as torch
 from tensocket_operators import Tensor
 
-from .table import add, operator
+from .table import add, named, operator, traceable
 from .values import axis_in, number, on_host, text
 
 #: Unsigned integers that few operators are defined for; they are computed as 64-bit ones.
 _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
-
-
-def _unary(function: Callable[..., Any]) -> Callable[..., Any]:
-    def compute(x: Any) -> Any:
-        return on_host(lambda a: a, x) if not isinstance(x, Tensor) else function(x)
-
-    return compute
 
 
 for _name, _function in {
@@ -65,11 +58,11 @@ def _binary(name: str, function: Callable[[Any, Any], Any]) -> None:
     def former(x: Any, y: Any, axis: int | None = None, broadcast: int = 0) -> Any:
         return function(x, aligned(x, y, axis if broadcast else None))
 
-    add(name, former)
+    add(name, named(traceable(former), f"{name}_with_axis"))
     add(name, function, since=7)
 
 
-def _wide(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _wide(function: Callable[[Any, Any], Any], name: str) -> Callable[[Any, Any], Any]:
     """Return the function for unsigned integers, too: NumPy computes with them."""
 
     def compute(x: Any, y: Any) -> Any:
@@ -77,8 +70,7 @@ def _wide(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
             return function(x, y)
         return on_host(_NUMPY[function], x, y)
 
-    compute.__name__ = compute.__qualname__ = getattr(function, "__name__", "compute")
-    return compute
+    return named(traceable(compute), name)
 
 
 def divide(x: Any, y: Any) -> Any:
@@ -92,16 +84,17 @@ _NUMPY: dict[Any, Any] = {
     torch.maximum: np.maximum, torch.minimum: np.minimum, torch.bitwise_and: np.bitwise_and,
     torch.bitwise_or: np.bitwise_or, torch.bitwise_xor: np.bitwise_xor}
 
-add_, subtract, multiply, divided = _wide(torch.add), _wide(torch.sub), _wide(torch.mul), _wide(divide)
-larger, smaller = _wide(torch.maximum), _wide(torch.minimum)
+add_, larger, smaller = _wide(torch.add, "Add"), _wide(torch.maximum, "larger"), _wide(torch.minimum, "smaller")
 for _name, _binary_function in {
-        "Add": add_, "Sub": subtract, "Mul": multiply, "Div": divided, "Equal": _wide(torch.eq),
-        "Greater": _wide(torch.gt), "Less": _wide(torch.lt), "And": torch.logical_and, "Or": torch.logical_or,
+        "Add": add_, "Sub": _wide(torch.sub, "Sub"), "Mul": _wide(torch.mul, "Mul"), "Div": _wide(divide, "Div"),
+        "Equal": _wide(torch.eq, "Equal"), "Greater": _wide(torch.gt, "Greater"), "Less": _wide(torch.lt, "Less"),
+        "And": torch.logical_and, "Or": torch.logical_or,
         "Xor": torch.logical_xor}.items():
     _binary(_name, _binary_function)
 for _name, _binary_function in {
-        "GreaterOrEqual": _wide(torch.ge), "LessOrEqual": _wide(torch.le), "BitwiseAnd": _wide(torch.bitwise_and),
-        "BitwiseOr": _wide(torch.bitwise_or), "BitwiseXor": _wide(torch.bitwise_xor)}.items():
+        "GreaterOrEqual": _wide(torch.ge, "GreaterOrEqual"), "LessOrEqual": _wide(torch.le, "LessOrEqual"),
+        "BitwiseAnd": _wide(torch.bitwise_and, "BitwiseAnd"), "BitwiseOr": _wide(torch.bitwise_or, "BitwiseOr"),
+        "BitwiseXor": _wide(torch.bitwise_xor, "BitwiseXor")}.items():
     add(_name, _binary_function)
 
 
@@ -117,6 +110,7 @@ def bit_shift(x: Any, y: Any, direction: str) -> Any:
     return on_host(np.left_shift if text(direction) == "LEFT" else np.right_shift, x, y)
 
 
+@traceable
 def power(x: Any, y: Any) -> Any:
     """Return x to the power y, in the dtype of x."""
     if x.dtype.is_floating_point and y.dtype.is_floating_point:

@@ -9,7 +9,7 @@ import numpy as np
 
 import tensocket as torch
 
-from .table import operator, results
+from .table import named, operator, results
 from .values import axes_in, axis_in, ints, number, on_host
 
 
@@ -24,7 +24,7 @@ def _reduced(name: str, function: Callable[[Any, list[int], bool], Any]) -> None
             return function(x.unsqueeze(0), [0], False)
         return function(x, dims, bool(keepdims))
 
-    reduce.__name__ = reduce.__qualname__ = name
+    named(reduce, name)
 
 
 def _sum(x: Any, dims: list[int], keep: bool) -> Any:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, Final, NamedTuple
+
+from tensocket.fx.proxy import Proxy
 
 #: The domains of ONNX. The default one is called ``""`` or ``ai.onnx``.
 MAIN, ML, TRAINING, PREVIEW = "", "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview"
@@ -42,17 +46,37 @@ def operator(*names: str, since: int = 1, domain: str = MAIN, counts: bool = Fal
     """Return a decorator that adds a function for operators."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        call = traceable(function)
         for name in names:
-            add(name, function, since=since, domain=domain, counts=counts, host=host)
-        return function
+            add(name, call, since=since, domain=domain, counts=counts, host=host)
+        return call
 
     return decorate
+
+
+def traceable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that is one node where a graph is recorded, as when a graph module is unpickled."""
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for value in (*args, *kwargs.values()):
+            if isinstance(value, Proxy):
+                return value.tracer.create_proxy("call_function", call, args, kwargs)
+        return function(*args, **kwargs)
+
+    return call
 
 
 def find(domain: str, name: str, version: int) -> Entry | None:
     """Return the entry of an operator for a version of its domain; None if the table has none."""
     entries = TABLE.get(("" if domain == "ai.onnx" else domain, name), [])
     return next((entry for entry in entries if entry.since <= version), None)
+
+
+def named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Give a function made by another one a name in its module, so that pickles of graphs find it; return it."""
+    function.__name__ = function.__qualname__ = name
+    setattr(sys.modules[function.__module__], name, function)
+    return function
 
 
 def results(values: Any, outputs: int) -> Any:
