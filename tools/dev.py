@@ -158,7 +158,8 @@ def types() -> int:
 
 
 #: The generators that read the operator records, in order: the reference needs the docstrings of the functions.
-_GENERATORS: Final = ("generate_operators.py", "generate_stubs.py", "generate_reference.py")
+_GENERATORS: Final = ("generate_operators.py", "generate_stubs.py", "generate_reference.py",
+                      "generate_onnx_table.py")
 
 
 def generate() -> int:

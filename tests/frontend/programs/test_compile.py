@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 import tensocket as torch
-from tensocket import _dynamo, _inductor, compiler, errors, jit, nn, notices, onnx
+from tensocket import _dynamo, _inductor, compiler, errors, jit, nn, notices
 
 
 @pytest.fixture(autouse=True)
@@ -206,13 +206,6 @@ def test_small_names_of_scripts():
         jit.enable_onednn_fusion(True)
     with pytest.raises(errors.ExportError, match="a file holds the module alone"):
         jit.save(model, "unused", _extra_files={"a": "b"})
-
-
-def test_other_forms_of_programs_are_refused():
-    model = nn.Linear(1, 1)
-    with pytest.raises(onnx.OnnxExporterError, match="models are not written in ONNX yet"):
-        onnx.export(model, torch.ones(1, 1), "model.onnx", opset_version=17)
-    assert not onnx.is_in_onnx_export()
 
 
 def test_forms_of_attention():

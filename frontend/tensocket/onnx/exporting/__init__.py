@@ -1,0 +1,1 @@
+"""Export of graphs as ONNX models. These modules import optional packages, so ``onnx.export`` imports them."""
