@@ -7,12 +7,14 @@ from typing import Any, Final
 from tensocket_core.dispatch.packets import AtenOverloads
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
 
+from tensocket_plugins.contract.errors import LibraryError
+
 from .catalogue import names_of_functions
 from .creation.record import FACTORIES, factory
 
 #: By PyTorch's name, the operators that have another name here.
 _SYNONYMS: Final = {"_to_copy": "convert", "_softmax": "softmax_rows", "_log_softmax": "log_softmax_rows",
-                    "_unsafe_view": "view", "_reshape_alias": "view"}
+                    "_unsafe_view": "view", "_reshape_alias": "view", "index": "index_by_position"}
 #: The namespace of the built-in operators.
 BUILT_IN: Final = "aten"
 
@@ -32,8 +34,15 @@ def _factory(name: str) -> AtenOverloads | None:
     return None if function is None else factory(function)
 
 
-#: Functions other than operators that graphs call by names in ``aten``, by these names.
-FUNCTIONS_OF_GRAPHS: Final[dict[str, Any]] = {}
+
+
+def _pin_memory(input: Any, device: Any = None) -> Any:
+    """Return the tensor itself; copies to devices need no pinned memory."""
+    return input.pin_memory(device)
+
+
+#: Functions other than operators that programs and graphs call by names in ``aten``, by these names.
+FUNCTIONS_OF_GRAPHS: Final[dict[str, Any]] = {"_pin_memory": factory(_pin_memory)}
 
 
 class Overloads:
@@ -86,6 +95,20 @@ class Namespaces:
         if name.startswith("__"):
             raise AttributeError(name)
         return Namespace(name)
+
+    def load_library(self, path: Any) -> None:
+        """Refuse a library of operators in C++, which is compiled for PyTorch.
+
+        Raises:
+            LibraryError: Always. Programs that have their operators in Python, too, go on with these.
+        """
+        raise LibraryError("ops.load_library", f"{path}", "operators in C++ are compiled for PyTorch's own library",
+                           "define them with tensocket.library.custom_op, or use the library's operators in Python")
+
+    @property
+    def loaded_libraries(self) -> frozenset[str]:
+        """The paths of the loaded libraries: none."""
+        return frozenset()
 
     def __delattr__(self, name: str) -> None:
         """Do nothing: a namespace holds only its operators, which are removed with their library."""

@@ -36,6 +36,19 @@ _NAMES: Final = {
         "range", "set_flush_denormal", "set_num_interop_threads", "set_warn_always", "solve", "spmm", "sym_float",
         "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "symeig",
     ),
+    "namespace.reserved": (
+        "float4_e2m1fn_x2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "int1", "int2", "int3", "int4",
+        "int5", "int6", "int7", "qint32", "qint8", "quint2x4", "quint4x2", "quint8", "uint1", "uint2", "uint3",
+        "uint4", "uint5", "uint6", "uint7",
+    ),
+    "namespace.checks": (
+        "_assert_async", "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all",
+        "_check_tensor_all_with", "_check_type", "_check_value", "_check_with",
+    ),
+    "namespace.private": (
+        "_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo", "_shape_as_tensor",
+        "_softmax_backward_data",
+    ),
     "nested.conversion": (
         "_nested_from_padded", "_nested_from_padded_and_nested_example", "_nested_tensor_from_mask",
         "_nested_tensor_from_mask_left_aligned",

@@ -44,6 +44,12 @@ STANDARD_DICT_TYPES = nodes.DICTS
 SUPPORTED_NODES = nodes.NODES
 SUPPORTED_SERIALIZED_TYPES = nodes.SERIALIZED
 SERIALIZED_TYPE_TO_PYTHON_TYPE = nodes.TYPE_OF_NAME
+#: The private names of PyTorch's functions for its own containers, such as ``_dict_flatten``.
+for _kind in nodes.BUILTIN:
+    _name = _kind.__name__.lower()
+    globals()[f"_{_name}_flatten"] = nodes.NODES[_kind].flatten_fn
+    globals()[f"_{_name}_unflatten"] = nodes.NODES[_kind].unflatten_fn
+    globals()[f"_{_name}_flatten_with_keys"] = nodes.NODES[_kind].flatten_with_keys_fn
 #: Classes registered with ``register_constant``.
 CONSTANT_NODES: set[type] = set()
 
