@@ -14,7 +14,8 @@ from .creation.record import FACTORIES, factory
 
 #: By PyTorch's name, the operators that have another name here.
 _SYNONYMS: Final = {"_to_copy": "convert", "_softmax": "softmax_rows", "_log_softmax": "log_softmax_rows",
-                    "_unsafe_view": "view", "_reshape_alias": "view", "index": "index_by_position"}
+                    "_unsafe_view": "view", "_reshape_alias": "view", "index": "index_by_position",
+                    "_sparse_addmm": "addmm"}
 #: The namespace of the built-in operators.
 BUILT_IN: Final = "aten"
 

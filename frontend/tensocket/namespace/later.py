@@ -59,6 +59,7 @@ _NAMES: Final = {
     "overrides": ("_assert",),
     "random": ("default_generator",),
     "serialization": ("load", "save"),
+    "serialization.file_reader": ("PyTorchFileReader",),
     "storage": (
         "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage",
         "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "ShortStorage", "_LegacyStorage",

@@ -184,6 +184,10 @@ class Reader:
             raise ValueError(f"entry {info.filename!r} has another name in its header")
         return Entry(info.filename, info.header_offset + _LOCAL.size + label + extra, info.file_size, info.CRC)
 
+    def names(self) -> list[str]:
+        """Return the names of all files."""
+        return [name.removeprefix(self._prefix) for name in self._entries]
+
     def __contains__(self, name: str) -> bool:
         return self._prefix + name in self._entries
 

@@ -342,6 +342,11 @@ def is_structseq_instance(obj: Any) -> bool:
 _is_namedtuple_instance = is_namedtuple_instance
 
 
+def _get_node_type(tree: Any) -> Any:
+    """Return the key of a value in ``SUPPORTED_NODES``: its class, or ``namedtuple`` for all named tuples."""
+    return nodes.namedtuple if type(tree) not in nodes.NODES and is_namedtuple_instance(tree) else type(tree)
+
+
 __all__ = [
     "BUILTIN_TYPES",
     "DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL",

@@ -29,10 +29,12 @@ from .base.hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
-from .base.state import ModuleState, _IncompatibleKeys
+from .base.state import EXTRA, ModuleState, _IncompatibleKeys
 
 Self = TypeVar("Self", bound="Module")
 IncompatibleKeys = _IncompatibleKeys
+#: The name of a module's extra state in its ``state_dict``, as PyTorch calls it.
+_EXTRA_STATE_KEY_SUFFIX: Final = EXTRA
 
 #: Attributes of a module that hold hooks, or flags of hooks, by number.
 HOOK_TABLES: Final = (
