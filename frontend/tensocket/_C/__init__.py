@@ -1,4 +1,3 @@
-# ruff: noqa: N999
 """Names that programs import from PyTorch's native module: guards that disable parts of dispatch, and autograd."""
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ from tensocket.compiler.compiling import OptimizedModule
 from tensocket_compiler.capture.layout import LAYOUT
 
 
-
 def is_dynamo_supported() -> bool:
     """Whether functions can be captured on this interpreter."""
     return LAYOUT is not None

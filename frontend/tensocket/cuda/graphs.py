@@ -24,14 +24,15 @@ class CUDAGraph:
         raise _refusal("CUDAGraph")
 
 
-class graph:  # noqa: N801  PyTorch's name
+class graph:
     """A block whose launches are recorded; there are none.
 
     Raises:
         UnsupportedOperator: Always.
     """
 
-    def __init__(self, cuda_graph: Any, pool: Any = None, stream: Any = None, capture_error_mode: str = "global") -> None:
+    def __init__(self, cuda_graph: Any, pool: Any = None, stream: Any = None, capture_error_mode: str = "global"
+                 ) -> None:
         raise _refusal("cuda.graph")
 
 

@@ -20,7 +20,8 @@ def _check_with(error_type: type[Exception], cond: Any, message: Message | None)
         ArgumentTypeError: ``cond`` is not a bool, or ``message`` is not a function.
     """
     if not isinstance(cond, bool):
-        raise ArgumentTypeError("_check", f"a {type(cond).__name__}", "cond must be a bool", "convert it with bool(...)")
+        raise ArgumentTypeError("_check", f"a {type(cond).__name__}", "cond must be a bool",
+                                "convert it with bool(...)")
     if cond:
         return
     if message is not None and not callable(message):
@@ -68,8 +69,8 @@ def _check_tensor_all_with(error_type: type[Exception], cond: Any, message: Mess
         ArgumentTypeError: ``cond`` is not a tensor of bools.
     """
     if not isinstance(cond, Tensor) or cond.dtype.name != "bool":
-        raise ArgumentTypeError("_check_tensor_all", f"a {getattr(cond, 'dtype', type(cond).__name__)}", "cond must be a "
-                                "tensor with dtype torch.bool", "compare first")
+        raise ArgumentTypeError("_check_tensor_all", f"a {getattr(cond, 'dtype', type(cond).__name__)}",
+                                "cond must be a tensor with dtype torch.bool", "compare first")
     _check_with(error_type, bool(cond.all()), message)
 
 

@@ -51,8 +51,8 @@ def get_model_state_dict(model: Module, *, submodules: Any = None, options: Stat
         options: Settings.
     """
     chosen = options or StateDictOptions()
-    frozen = {name for name, p in model.named_parameters() if not p.requires_grad} if chosen.ignore_frozen_params else ()
-    return {name: _placed(value, chosen) for name, value in model.state_dict().items() if name not in frozen}
+    left_out = {name for name, p in model.named_parameters() if chosen.ignore_frozen_params and not p.requires_grad}
+    return {name: _placed(value, chosen) for name, value in model.state_dict().items() if name not in left_out}
 
 
 def set_model_state_dict(model: Module, model_state_dict: dict[str, Any], *, options: StateDictOptions | None = None

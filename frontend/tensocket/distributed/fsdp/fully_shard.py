@@ -12,7 +12,7 @@ M = TypeVar("M", bound=Module)
 
 
 class FSDPModule:
-    """The class that ``fully_shard`` adds to a module; what it controls happens at once, or not at all, in one process."""
+    """The class that ``fully_shard`` adds to a module; in one process, its methods have nothing to do."""
 
     def reshard(self) -> None:
         """Do nothing: parameters are whole."""

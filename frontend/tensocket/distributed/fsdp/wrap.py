@@ -52,6 +52,7 @@ class ModuleWrapPolicy:
         self._module_classes = set(module_classes)
 
     def __call__(self, module: Module, recurse: bool, *args: Any, **kwargs: Any) -> bool:
+        """Whether to go into a module (always), or to wrap it."""
         return recurse or isinstance(module, tuple(self._module_classes))
 
     def __repr__(self) -> str:
@@ -69,6 +70,7 @@ class CustomPolicy:
         self._lambda_fn = lambda_fn
 
     def __call__(self, module: Module, recurse: bool, *args: Any, **kwargs: Any) -> bool:
+        """Whether to go into a module (always), or to wrap it."""
         return recurse or self._lambda_fn(module) is not False
 
 

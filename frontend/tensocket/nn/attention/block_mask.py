@@ -57,7 +57,7 @@ def over_positions(mod: Callable[..., Any], leading: tuple[Any, ...] = ()) -> Ca
     return mod
 
 
-def create_mask(mod_fn: MaskMod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int,  # noqa: N803
+def create_mask(mod_fn: MaskMod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int,
                 device: Any = None) -> Tensor:
     """Return a mask with an element for each query and key.
 
@@ -134,7 +134,7 @@ class BlockMask:
     def __init__(self, seq_lengths: tuple[int, int], kv_num_blocks: Tensor, kv_indices: Tensor,
                  full_kv_num_blocks: Tensor | None, full_kv_indices: Tensor | None, q_num_blocks: Tensor | None,
                  q_indices: Tensor | None, full_q_num_blocks: Tensor | None, full_q_indices: Tensor | None,
-                 BLOCK_SIZE: tuple[int, int], mask_mod: MaskMod) -> None:  # noqa: N803
+                 BLOCK_SIZE: tuple[int, int], mask_mod: MaskMod) -> None:
         if kv_indices.dim() < 2:
             raise ArgumentError("BlockMask", f"kv_indices of {kv_indices.dim()} dimensions", "BlockMask must have at "
                                 "least 2 dimensions", "pass blocks of queries times blocks of keys")
@@ -151,7 +151,7 @@ class BlockMask:
 
     @classmethod
     def from_kv_blocks(cls, kv_num_blocks: Tensor, kv_indices: Tensor, full_kv_num_blocks: Tensor | None = None,
-                       full_kv_indices: Tensor | None = None, BLOCK_SIZE: int | tuple[int, int] = 128,  # noqa: N803
+                       full_kv_indices: Tensor | None = None, BLOCK_SIZE: int | tuple[int, int] = 128,
                        mask_mod: MaskMod | None = None, seq_lengths: tuple[int, int] | None = None,
                        compute_q_blocks: bool = True) -> BlockMask:
         """Return a mask from the blocks of keys that blocks of queries see.
@@ -253,8 +253,8 @@ def _picture(seen: Tensor, largest: tuple[int, int]) -> str:
     return "\n".join(rows)
 
 
-def create_block_mask(mask_mod: MaskMod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int,  # noqa: N803
-                      device: Any = None, BLOCK_SIZE: int | tuple[int, int] = 128,  # noqa: N803
+def create_block_mask(mask_mod: MaskMod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int,
+                      device: Any = None, BLOCK_SIZE: int | tuple[int, int] = 128,
                       _compile: bool = False, separate_full_blocks: bool = True) -> BlockMask:
     """Return which blocks of keys each block of queries sees, from a function of positions.
 

@@ -53,8 +53,8 @@ class FlexKernelOptions(TypedDict, total=False):
 def _check(query: Tensor, key: Tensor, value: Tensor, block_mask: BlockMask | None, enable_gqa: bool) -> None:
     for name, x in (("query", query), ("key", key), ("value", value)):
         if x.dim() != 4:
-            raise ArgumentError("flex_attention", f"{name} of {x.dim()} dimensions", "Expected query, key, and value to "
-                                "be 4D tensors", "add dimensions for batches and heads")
+            raise ArgumentError("flex_attention", f"{name} of {x.dim()} dimensions", "Expected query, key, and value "
+                                "to be 4D tensors", "add dimensions for batches and heads")
     if not query.dtype == key.dtype == value.dtype:
         raise ArgumentTypeError("flex_attention", f"dtypes {query.dtype}, {key.dtype} and {value.dtype}", "Expected "
                                 "query, key, and value to have the same dtype", "convert them")
@@ -91,7 +91,8 @@ def _visible(mask: BlockMask, positions: list[Tensor]) -> Tensor:
 
 def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: ScoreMod | None = None,
                    block_mask: BlockMask | None = None, scale: float | None = None, enable_gqa: bool = False,
-                   return_lse: bool = False, kernel_options: Any = None, *, return_aux: AuxRequest | None = None) -> Any:
+                   return_lse: bool = False, kernel_options: Any = None, *, return_aux: AuxRequest | None = None
+                   ) -> Any:
     """Return ``softmax(score_mod(scale Q K^T)) V``, over the keys that each query sees.
 
     A query that sees no key gets zeros. Scores are computed in float32, or in float64 if the operands are.

@@ -16,6 +16,7 @@ from tensocket_operators import Tensor, zeros_like
 from .base.conversion import Convertible
 from .base.hooks import (
     GLOBAL_CALLS,
+    GLOBAL_REGISTRATION,
     Call,
     Hook,
     add_hook,
@@ -35,6 +36,10 @@ Self = TypeVar("Self", bound="Module")
 IncompatibleKeys = _IncompatibleKeys
 #: The name of a module's extra state in its ``state_dict``, as PyTorch calls it.
 _EXTRA_STATE_KEY_SUFFIX: Final = EXTRA
+#: Hooks of all modules by number, for each table of a module, under PyTorch's names.
+_global_parameter_registration_hooks: Final = GLOBAL_REGISTRATION["_parameters"]
+_global_buffer_registration_hooks: Final = GLOBAL_REGISTRATION["_buffers"]
+_global_module_registration_hooks: Final = GLOBAL_REGISTRATION["_modules"]
 
 #: Attributes of a module that hold hooks, or flags of hooks, by number.
 HOOK_TABLES: Final = (
