@@ -14,7 +14,7 @@ from .creation.record import FACTORIES, factory
 
 #: By PyTorch's name, the operators that have another name here.
 _SYNONYMS: Final = {"_to_copy": "convert", "_softmax": "softmax_rows", "_log_softmax": "log_softmax_rows",
-                    "_unsafe_view": "view", "_reshape_alias": "view", "index": "index_by_position",
+                    "_unsafe_view": "view", "_reshape_alias": "view",
                     "_sparse_addmm": "addmm"}
 #: The namespace of the built-in operators.
 BUILT_IN: Final = "aten"
@@ -42,8 +42,13 @@ def _pin_memory(input: Any, device: Any = None) -> Any:
     return input.pin_memory(device)
 
 
+def _index(input: Any, indices: Any) -> Any:
+    """Return the elements at index tensors; None selects a whole dimension."""
+    return input[tuple(slice(None) if index is None else index for index in indices)]
+
+
 #: Functions other than operators that programs and graphs call by names in ``aten``, by these names.
-FUNCTIONS_OF_GRAPHS: Final[dict[str, Any]] = {"_pin_memory": factory(_pin_memory)}
+FUNCTIONS_OF_GRAPHS: Final[dict[str, Any]] = {"_pin_memory": factory(_pin_memory), "index": factory(_index)}
 
 
 class Overloads:

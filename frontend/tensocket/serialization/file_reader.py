@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,11 +26,11 @@ class PyTorchFileReader:
     def __init__(self, name_or_buffer: str | Path | IO[bytes]) -> None:
         named = isinstance(name_or_buffer, (str, Path))
         self._stream: IO[bytes] = open(name_or_buffer, "rb") if named else name_or_buffer  # type: ignore[arg-type, assignment]  # noqa: SIM115  closed with this object
+        if named:
+            weakref.finalize(self, self._stream.close)
         try:
             self._reader = Reader(self._stream)
         except Exception as error:
-            if named:
-                self._stream.close()
             raise SerializationError("PyTorchFileReader", f"{name_or_buffer}: {error}", "the file is an archive that "
                                      "save() wrote", "get it again") from error
 
