@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from tensocket_core.dispatch.packets import AtenOverloads
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
-
 from tensocket_plugins.contract.errors import LibraryError
 
 from .catalogue import names_of_functions

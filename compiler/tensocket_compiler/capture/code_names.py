@@ -87,8 +87,8 @@ def names_of(code: types.CodeType, trusted: bool = False) -> CodeNames:
     names = frozenset(code.co_names)
     whole = bool(names & _WHOLE_NAMES) and (not trusted or bool(names & _WHOLE_METHODS))
     tables = _tables(code) if "modules" in names else frozenset()
-    return CodeNames(frozenset(found), frozenset(values), frozenset(attributes), texts, frozenset(imports), identity, whole,
-                     tables)
+    return CodeNames(frozenset(found), frozenset(values), frozenset(attributes), texts, frozenset(imports), identity,
+                     whole, tables)
 
 
 def _tables(code: types.CodeType) -> frozenset[str]:

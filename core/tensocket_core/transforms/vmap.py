@@ -127,7 +127,7 @@ class _Batch(NamedTuple):
 
 def _incompatible(func: Any, in_dims: Any, spec: TreeSpec) -> ArgumentError:
     return ArgumentError(
-        "vmap", f"in_dims={in_dims!r} for {name_of(func)}", f"in_dims is not compatible with the structure of `inputs`: "
+        "vmap", f"in_dims={in_dims!r} for {name_of(func)}", "in_dims is not compatible with the structure of `inputs`: "
         f"in_dims has structure {tree_structure(in_dims).brief()} but inputs has structure {spec.brief()}",
         "pass one entry per argument, or a prefix of their structure")
 
@@ -158,8 +158,9 @@ def _batched(func: Any, in_dims: Any, args: tuple[Any, ...], out_dims: Any) -> _
                             "vmap: Expected at least one Tensor to vmap over",
                             "pass the dimension that counts examples")
     if len(set(sizes)) > 1:
-        raise ArgumentError("vmap", f"arguments for {name_of(func)}", "vmap: Expected all tensors to have the same size "
-                            f"in the mapped dimension, got sizes {sizes} for the mapped dimension", "check in_dims")
+        raise ArgumentError("vmap", f"arguments for {name_of(func)}", "vmap: Expected all tensors to have the same "
+                            f"size in the mapped dimension, got sizes {sizes} for the mapped dimension",
+                            "check in_dims")
     return _Batch(leaves, dims, spec, sizes[0])
 
 
@@ -168,15 +169,15 @@ def _front(func: Any, value: Any, dim: Any) -> Any:
     if dim is None:
         return value
     if not isinstance(dim, int):
-        raise ArgumentError("vmap", f"arguments for {name_of(func)}", f"Got in_dim={dim!r} for an input but in_dim must "
-                            "be either an integer dimension or None", "pass one of these")
+        raise ArgumentError("vmap", f"arguments for {name_of(func)}", f"Got in_dim={dim!r} for an input but in_dim "
+                            "must be either an integer dimension or None", "pass one of these")
     if not hasattr(value, "_key"):
         raise ArgumentError("vmap", f"arguments for {name_of(func)}", f"Got in_dim={dim} for an input but the input is "
                             f"of type {type(value)}; only tensors are batched", "pass None for other arguments")
     if not -value.ndim <= dim < value.ndim:
-        raise ArgumentError("vmap", f"arguments for {name_of(func)}", f"Got in_dim={dim} for some input, but that input "
-                            f"is a Tensor of dimensionality {value.ndim} so expected in_dim to satisfy -{value.ndim} "
-                            f"<= in_dim < {value.ndim}", "pass a dim of the tensor")
+        raise ArgumentError("vmap", f"arguments for {name_of(func)}", f"Got in_dim={dim} for some input, but that "
+                            f"input is a Tensor of dimensionality {value.ndim} so expected in_dim to satisfy "
+                            f"-{value.ndim} <= in_dim < {value.ndim}", "pass a dim of the tensor")
     return _to_front(value, dim)
 
 
@@ -223,8 +224,8 @@ def _output(func: Any, transform: Batching, value: Any, dim: Any) -> Any:
                                 "pass a dimension")
         return value
     if not hasattr(value, "_key"):
-        raise ArgumentError("vmap", f"a result of {name_of(func)}", f"`{name_of(func)}` must only return Tensors, got type "
-                            f"{type(value)}", "return a tensor, or pass out_dims=None for it")
+        raise ArgumentError("vmap", f"a result of {name_of(func)}", f"`{name_of(func)}` must only return Tensors, got "
+                            f"type {type(value)}", "return a tensor, or pass out_dims=None for it")
     if transform.owns(value):
         value = value._value
     else:

@@ -41,8 +41,8 @@ _TABLE: Final[tuple[tuple[str, Kind, str], ...]] = (
     ("qint8", "int", "int8"), ("quint8", "uint", "uint8"), ("qint32", "int", "int32"), ("quint4x2", "uint", "uint8"),
     ("quint2x4", "uint", "uint8"), ("float8_e4m3fnuz", "float", "uint8"), ("float8_e5m2fnuz", "float", "uint8"),
     ("float8_e8m0fnu", "float", "uint8"), ("float4_e2m1fn_x2", "float", "uint8"),
-    *[(f"uint{bits}", "uint", "uint8") for bits in range(1, 8)],  # type: ignore[misc]
-    *[(f"int{bits}", "int", "int8") for bits in range(1, 8)],  # type: ignore[misc]
+    *[(f"uint{bits}", "uint", "uint8") for bits in range(1, 8)],
+    *[(f"int{bits}", "int", "int8") for bits in range(1, 8)],
 )
 #: The types by name.
 RESERVED: Final = {name: ReservedDType(name, kind, storage) for name, kind, storage in _TABLE}

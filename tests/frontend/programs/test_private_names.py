@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import pickle
+import typing
 import zipfile
 from collections import OrderedDict, namedtuple
 
@@ -228,7 +230,7 @@ def test_context_managers_that_decorate():
 
     entered = []
 
-    class scoped(_DecoratorContextManager):  # noqa: N801
+    class scoped(_DecoratorContextManager):
         def __init__(self, name="x"):
             self.name = name
 
@@ -241,7 +243,7 @@ def test_context_managers_that_decorate():
         def clone(self):
             return type(self)(self.name)
 
-    class plain(_NoParamDecoratorContextManager):  # noqa: N801
+    class plain(_NoParamDecoratorContextManager):
         __enter__ = scoped.__enter__
         __exit__ = scoped.__exit__
         name = "plain"
@@ -474,3 +476,24 @@ def test_functions_of_one_process_copy():
         assert made is not x
         assert made.tolist() == [1, 1]
         assert made.requires_grad
+
+
+# ------------------------------------------------------------------------------------------------ classes of the API
+
+
+def test_type_hints_of_modules_are_known():
+    assert typing.get_type_hints(nn.Module)["training"] is bool
+    assert typing.get_type_hints(nn.Linear)["training"] is bool
+
+
+def test_a_device_is_a_value_but_no_dataclass():
+    device = torch.device("cpu")
+    assert not dataclasses.is_dataclass(device)
+    assert device == torch.device("cpu") != torch.device("cpu:0")
+    assert device != "cpu"
+    assert hash(device) == hash(torch.device("cpu"))
+    for change in (lambda: setattr(device, "type", "cuda"), lambda: setattr(device, "new", 1),
+                   lambda: delattr(device, "index")):
+        with pytest.raises(AttributeError, match="a device is a value that does not change"):
+            change()
+    assert copy.deepcopy(device) == pickle.loads(pickle.dumps(device)) == device

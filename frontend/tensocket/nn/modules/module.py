@@ -13,6 +13,7 @@ from tensocket_compiler.calls.intercept import INTERCEPTED, THREAD
 from tensocket_core.keys import WRAPPER
 from tensocket_operators import Tensor, zeros_like
 
+from .base import tree as _tree
 from .base.conversion import Convertible
 from .base.hooks import (
     GLOBAL_CALLS,
@@ -309,3 +310,6 @@ __all__ = [
     "register_module_module_registration_hook",
     "register_module_parameter_registration_hook",
 ]
+
+#: ``typing.get_type_hints`` looks up names in annotations where their class is defined, here that of a base.
+_tree.Module = Module
