@@ -57,7 +57,8 @@ class Convolution:
         """Return the input as rows of the channels of an offset group: for each image, group, row and column."""
         images, channels, height, width = input.shape
         share = channels // self.offset_groups
-        return input.reshape(images, self.offset_groups, share, height * width).permute(0, 1, 3, 2).reshape(-1, share)
+        return input.reshape(images, self.offset_groups, share, height * width).permute(0, 1, 3, 2).reshape(
+            -1, share).contiguous()
 
     def image(self, table: Any) -> Any:
         """Return what ``table`` made: rows of channels as images."""

@@ -35,7 +35,7 @@ def roi_pool(input: Any, rois: Any, spatial_scale: float, pooled_height: int, po
         return input.new_zeros(shape), input.new_zeros(shape, dtype=int32)
     boxes, maps = computed(rois), computed(input)
     check_images("roi_pool", boxes, images)
-    table = maps.permute(0, 2, 3, 1).reshape(-1, channels)
+    table = maps.permute(0, 2, 3, 1).reshape(-1, channels).contiguous()
     sizes = largest_bins(bin_edges(boxes, bins, spatial_scale, (height, width), True))
     selections, values, positions = [], [], []
     for selection, size in parts(sizes, rois.shape[0], bins[0] * bins[1] * channels):

@@ -14,7 +14,7 @@ from tensocket_plugins.contract.dtypes import float32, int32, int64
 
 from .. import functions
 from .checks import check_boxes, check_channels, check_images, check_maps, check_same_dtype
-from .taps import Taps, add_transposed, contained, interpolated, joined, parts, product, steps, weighted_sums
+from .taps import Taps, add_transposed, averaged, contained, interpolated, joined, parts, product, steps, weighted_sums
 
 #: Vertical and horizontal taps, and the divisor of the sums, which broadcasts to [boxes, bins, bins].
 Bins = tuple[Taps, Taps, Any]
@@ -91,10 +91,10 @@ class Pooling:
     def _table(self, maps: Any) -> Any:
         """Return the maps as rows of channels: for each image, bin (if positional), row and column."""
         if not self.positional:
-            return maps.permute(0, 2, 3, 1).reshape(-1, self.channels)
+            return maps.permute(0, 2, 3, 1).reshape(-1, self.channels).contiguous()
         images, _, height, width = self.shape
         return maps.reshape(images, self.channels, *self.bins, height, width).permute(0, 2, 3, 4, 5, 1).reshape(
-            -1, self.channels)
+            -1, self.channels).contiguous()
 
     def _taps(self, boxes: Any, size: int) -> tuple[Taps, Any]:
         """Return the rows of the table that each bin reads, and the divisor of their sums."""
@@ -142,7 +142,8 @@ def sampled(shape: Any, bins: tuple[int, int], boxes: Any, scale: float, ratio: 
             # Samples that a box does not have repeat its last one, with weight 0.
             place = (step.minimum(count - 1) + 0.5) * length / count
             start = begin[:, axis, None, None] + steps(bins[axis], rois, rois.dtype)[None, :, None] * length
-            taps.append(interpolated(start + place, step < count, shape[axis + 2]))
+            read = interpolated if ratio > 0 else averaged
+            taps.append(read(start + place, step < count, shape[axis + 2]))
         divisor = number[:, 0] * number[:, 1]
         # The aligned form of ps_roi_align divides by 0 where a box has no samples, as PyTorch does.
         return taps[0], taps[1], (divisor if positional else divisor.clamp_min(1))[:, None, None]
