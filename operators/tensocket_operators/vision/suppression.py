@@ -12,8 +12,8 @@ from tensocket_plugins.contract.errors import DtypeError, ShapeError
 from .. import functions
 from .regions import computed
 
-#: Boxes that are compared with each other at once, and then with all later ones. 5000 random boxes took 270 ms with 128,
-#: 200 with 256, 160 with 512 and 180 with 1024, on two busy cores.
+#: Boxes that are compared with each other at once, and then with all later ones. 5000 random boxes took 270 ms with
+#: 128, 200 with 256, 160 with 512 and 180 with 1024, on two busy cores.
 BLOCK: Final = 512
 
 
