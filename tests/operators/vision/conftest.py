@@ -12,7 +12,7 @@ from tensocket_operators.namespaces import ops
 from tensocket_operators.vision import register
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def vision() -> Iterator[Any]:
     if "torchvision::nms" in OPERATORS:
         yield ops.torchvision

@@ -151,25 +151,39 @@ def test_halves_are_computed_in_float32(vision: Any, host: Any) -> None:
 
 
 def test_errors_of_suppression(vision: Any) -> None:
-    with pytest.raises(ShapeError, match=r"\[nms\] boxes \[2, 5\] — boxes should be a 2d tensor with 4 elements"):
+    with pytest.raises(ShapeError, match=(
+            r"\[nms\] boxes \[2, 5\] — "
+            r"boxes should be a 2d tensor with 4 elements in dimension 1")):
         vision.nms(torch.zeros((2, 5)), torch.zeros((2,)), 0.5)
-    with pytest.raises(ShapeError, match=r"\[nms\] 2 boxes and scores \[3\] — boxes and scores should have same"):
+    with pytest.raises(ShapeError, match=(
+            r"\[nms\] 2 boxes and scores \[3\] — "
+            r"boxes and scores should have same number of elements in dimension 0, and scores no other")):
         vision.nms(torch.zeros((2, 4)), torch.zeros((3,)), 0.5)
-    with pytest.raises(DtypeError, match=r"\[nms\] boxes of float32 and scores of float64 — dets should have the same"):
+    with pytest.raises(DtypeError, match=(
+            r"\[nms\] boxes of float32 and scores of float64 — "
+            r"dets should have the same type as scores, a float dtype")):
         vision.nms(torch.zeros((2, 4)), float64([0.0, 0.0]), 0.5)
 
 
 def test_errors_of_boxes(vision: Any) -> None:
     maps, boxes = torch.ones((2, 4, 5, 6)), torch.tensor([[0.0, 1.0, 1.0, 3.0, 3.0]])
-    with pytest.raises(ShapeError, match=r"\[roi_align\] input \[4, 5, 6\] — the input is \[images, channels"):
+    with pytest.raises(ShapeError, match=(
+            r"\[roi_align\] input \[4, 5, 6\] — "
+            r"the input is \[images, channels, height, width\]")):
         vision.roi_align(maps[0], boxes, 1.0, 2, 2, 2, True)
     with pytest.raises(DtypeError, match=r"\[roi_pool\] an input of int64 — maps and boxes are floats"):
         vision.roi_pool(maps.long(), boxes, 1.0, 2, 2)
-    with pytest.raises(ShapeError, match=r"\[roi_pool\] rois \[1, 4\] — rois must have shape as Tensor\[K, 5\]"):
+    with pytest.raises(ShapeError, match=(
+            r"\[roi_pool\] rois \[1, 4\] — "
+            r"rois must have shape as Tensor\[K, 5\]: an image, x1, y1, x2 and y2 in each row")):
         vision.roi_pool(maps, boxes[:, 1:], 1.0, 2, 2)
-    with pytest.raises(DtypeError, match=r"\[ps_roi_pool\] input of float32 and rois of float64 — input should have"):
+    with pytest.raises(DtypeError, match=(
+            r"\[ps_roi_pool\] input of float32 and rois of float64 — "
+            r"input should have the same type as rois")):
         vision.ps_roi_pool(maps, boxes.double(), 1.0, 2, 2)
-    with pytest.raises(ShapeError, match=r"\[ps_roi_align\] 4 channels and 3 x 1 bins — input channels must be a mult"):
+    with pytest.raises(ShapeError, match=(
+            r"\[ps_roi_align\] 4 channels and 3 x 1 bins — "
+            r"input channels must be a multiple of pooling height \* pooling width")):
         vision.ps_roi_align(maps, boxes, 1.0, 3, 1, 2)
     with pytest.raises(ArgumentError, match=r"\[roi_align\] 0 x 2 bins — a box has one bin at least"):
         vision.roi_align(maps, boxes, 1.0, 0, 2, 2, True)
@@ -178,7 +192,9 @@ def test_errors_of_boxes(vision: Any) -> None:
 @pytest.mark.parametrize("image", [-1.0, 2.0, np.nan])
 def test_images_of_boxes_exist(device: str, vision: Any, image: float) -> None:
     maps, boxes = torch.ones((2, 4, 5, 6)), torch.tensor([[image, 1.0, 1.0, 3.0, 3.0]])
-    with pytest.raises(ArgumentError, match=r"\[roi_align\] boxes of images .*, where the input has 2 — the first col"):
+    with pytest.raises(ArgumentError, match=(
+            r"\[roi_align\] boxes of images .*, where the input has 2 — "
+            r"the first column of rois is the number of an image of the input")):
         vision.roi_align(maps, boxes, 1.0, 2, 2, 2, True)
     with pytest.raises(ArgumentError, match=r"\[roi_pool\] boxes of images"):
         vision.roi_pool(maps, boxes, 1.0, 2, 2)
