@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
 
 from tensocket_core.dispatch.packets import AtenOverloads
@@ -17,6 +20,12 @@ _SYNONYMS: Final = {"_to_copy": "convert", "_softmax": "softmax_rows", "_log_sof
                     "_sparse_addmm": "addmm"}
 #: The namespace of the built-in operators.
 BUILT_IN: Final = "aten"
+#: Libraries in C++ for whose operators there are own ones: by the package's name, the start of the file's name, and the
+#: module, whose function ``register`` defines them.
+KNOWN_LIBRARIES: Final = {"torchvision": ("_C", ".vision")}
+#: The operators of loaded libraries, by module.
+_LOADED: Final[dict[str, Any]] = {}
+_LOADING: Final = threading.Lock()
 
 
 def built_in(name: str) -> AtenOverloads | None:
@@ -88,7 +97,14 @@ class Namespace:
 
 
 class Namespaces:
-    """The object ``ops``, with the namespaces of all libraries."""
+    """The object ``ops``, with the namespaces of all libraries.
+
+    Attributes:
+        loaded_libraries: The paths of the loaded libraries.
+    """
+
+    def __init__(self) -> None:
+        self.loaded_libraries: set[str] = set()
 
     def __repr__(self) -> str:
         return "<operators of all libraries>"
@@ -102,18 +118,23 @@ class Namespaces:
         return Namespace(name)
 
     def load_library(self, path: Any) -> None:
-        """Refuse a library of operators in C++, which is compiled for PyTorch.
+        """Define the operators of a library in C++ for which tensocket has its own; the file is not run.
 
         Raises:
-            LibraryError: Always. Programs that have their operators in Python, too, go on with these.
+            LibraryError: The file does not exist, or its operators have no counterparts here. Programs that have their
+                operators in Python, too, go on with these.
         """
-        raise LibraryError("ops.load_library", f"{path}", "operators in C++ are compiled for PyTorch's own library",
-                           "define them with tensocket.library.custom_op, or use the library's operators in Python")
-
-    @property
-    def loaded_libraries(self) -> frozenset[str]:
-        """The paths of the loaded libraries: none."""
-        return frozenset()
+        file = Path(path).resolve()
+        start, module = KNOWN_LIBRARIES.get(file.parent.name, (None, ""))
+        if start is None or file.name.partition(".")[0] != start:
+            raise LibraryError("ops.load_library", f"{path}", "operators in C++ are compiled for PyTorch's own library",
+                               "define them with tensocket.library.custom_op, or use the library's operators in Python")
+        if not file.is_file():
+            raise LibraryError("ops.load_library", f"{path}", "a library is a file that exists", "check the path")
+        with _LOADING:
+            if module not in _LOADED:
+                _LOADED[module] = import_module(module, __package__).register()
+            self.loaded_libraries.add(str(file))
 
     def __delattr__(self, name: str) -> None:
         """Do nothing: a namespace holds only its operators, which are removed with their library."""

@@ -8,11 +8,11 @@ from typing import Final
 MODULES: Final = frozenset({
     "_C", "_VF", "__config__", "__future__", "_custom_op", "_custom_ops", "_dynamo", "_functorch", "_inductor",
     "_jit_internal", "_library", "_logging", "_ops", "_subclasses", "_tensor", "_utils", "_vmap_internals", "amp",
-    "array_api", "as_torch", "autograd", "backends", "compiler", "cpu", "cuda", "dispatch", "distributed",
+    "ao", "array_api", "as_torch", "autograd", "backends", "compiler", "cpu", "cuda", "dispatch", "distributed",
     "distributions", "errors", "export", "fft", "func", "functional", "functorch", "futures", "fx", "hub", "jit",
-    "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "optim", "overrides", "profiler",
-    "quasirandom", "random", "return_types", "serialization", "signal", "sparse", "special", "storage", "testing",
-    "torch_version", "types", "utils", "version", "xpu",
+    "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "optim", "overrides",
+    "profiler", "quasirandom", "random", "return_types", "serialization", "signal", "sparse", "special", "storage",
+    "testing", "torch_version", "types", "utils", "version", "xpu",
 })
 
 _NAMES: Final = {
