@@ -401,7 +401,7 @@ def _without_values(func: Callable[..., Any], args: Any, kwargs: dict[str, Any])
             "compute it with real tensors") from error
 
 
-def is_fake(x: object) -> bool:
+def is_fake(x: Any) -> bool:
     """Whether a value is a tensor without memory, itself or in the parts of a subclass that wraps tensors."""
     return isinstance(x, FakeTensor) or (is_traceable_wrapper_subclass(x) and all(
         is_fake(getattr(x, name)) for name in x.__tensor_flatten__()[0]))

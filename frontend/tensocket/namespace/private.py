@@ -24,7 +24,7 @@ def _convert_indices_from_coo_to_csr(self: Tensor, size: int, *, out_int32: bool
         Shape ``(size + 1,)``.
     """
     rows = arange(size + 1, dtype=self.dtype, device=self.device)
-    return searchsorted(self, rows, out_int32=out_int32)  # type: ignore[no-any-return]
+    return searchsorted(self, rows, out_int32=out_int32)
 
 
 def _convert_indices_from_csr_to_coo(
@@ -46,7 +46,7 @@ def _convert_indices_from_csr_to_coo(
     pair = (col_indices, rows) if transpose else (rows, col_indices)
     made = crow_indices.new_empty((2, col_indices.numel()), dtype=int32 if out_int32 else int64)
     made[0], made[1] = pair
-    return made
+    return made  # type: ignore[no-any-return]
 
 
 def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:

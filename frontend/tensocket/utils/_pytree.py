@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import warnings
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -344,7 +345,7 @@ _is_namedtuple_instance = is_namedtuple_instance
 
 def _get_node_type(tree: Any) -> Any:
     """Return the key of a value in ``SUPPORTED_NODES``: its class, or ``namedtuple`` for all named tuples."""
-    return nodes.namedtuple if type(tree) not in nodes.NODES and is_namedtuple_instance(tree) else type(tree)
+    return namedtuple if type(tree) not in nodes.NODES and is_namedtuple_instance(tree) else type(tree)
 
 
 __all__ = [

@@ -40,7 +40,7 @@ class Device:
     def __setattr__(self, name: str, value: object = None) -> None:
         raise AttributeError(f"[device] another {name} — a device is a value that does not change — make another one")
 
-    __delattr__ = __setattr__  # type: ignore[assignment]  # it is called without a value
+    __delattr__ = __setattr__  # which is then called without a value
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Device):

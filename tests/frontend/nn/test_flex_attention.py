@@ -121,14 +121,18 @@ def test_masks_are_combined():
 
 
 @pytest.mark.parametrize(("change", "error", "text"), [
-    ({"query": torch.ones(3, 7, 4)}, ArgumentError, "query of 3 dimensions — Expected query, key, and value to be 4D"),
-    ({"key": torch.ones(2, 3, 9, 4, dtype=torch.int32)}, ArgumentTypeError, "to have the same dtype"),
-    ({"key": torch.ones(2, 3, 9, 6)}, ShapeError, "query of 4 and key of 6 features"),
+    ({"query": torch.ones(3, 7, 4)}, ArgumentError,
+     "query of 3 dimensions — Expected query, key, and value to be 4D tensors"),
+    ({"key": torch.ones(2, 3, 9, 4, dtype=torch.int32)}, ArgumentTypeError,
+     "Expected query, key, and value to have the same dtype"),
+    ({"key": torch.ones(2, 3, 9, 6)}, ShapeError, "Expect query and key to have the same embedding dimension"),
     ({"value": torch.ones(2, 3, 8, 5)}, ShapeError, "there is a value for each key"),
-    ({"query": torch.ones(2, 6, 7, 4)}, ShapeError, "same number of heads — pass enable_gqa=True"),
-    ({"query": torch.ones(2, 4, 7, 4), "enable_gqa": True}, ShapeError, "multiple of kv heads"),
-    ({"block_mask": create_block_mask(causal, None, None, 4, 9)}, ShapeError, "7 queries and 9 keys for a mask of 4"),
-    ({"return_lse": True, "return_aux": AuxRequest()}, UnsupportedOperator, "return_lse and return_aux"),
+    ({"query": torch.ones(2, 6, 7, 4)}, ShapeError, "Expect query and key/value to have the same number of heads"),
+    ({"query": torch.ones(2, 4, 7, 4), "enable_gqa": True}, ShapeError,
+     "Expect number of query heads to be a multiple of kv heads"),
+    ({"block_mask": create_block_mask(causal, None, None, 4, 9)}, ShapeError,
+     "7 queries and 9 keys .* — block_mask was created for at least as many"),
+    ({"return_lse": True, "return_aux": AuxRequest()}, UnsupportedOperator, "one of them says what is returned"),
 ])
 def test_errors(change, error, text):
     call = {"query": torch.ones(2, 3, 7, 4), "key": torch.ones(2, 3, 9, 4), "value": torch.ones(2, 3, 9, 5)}
@@ -137,8 +141,8 @@ def test_errors(change, error, text):
 
 
 def test_errors_of_masks():
-    with pytest.raises(ArgumentError, match="must have at least 2 dimensions"):
+    with pytest.raises(ArgumentError, match="BlockMask must have at least 2 dimensions"):
         BlockMask.from_kv_blocks(torch.ones((), dtype=torch.int32), torch.ones(1, dtype=torch.int32))
     blocks = torch.ones(1, 1, dtype=torch.int32), torch.zeros(1, 1, 1, dtype=torch.int32)
-    with pytest.raises(ArgumentError, match="must be both provided or omitted"):
+    with pytest.raises(ArgumentError, match="full_kv_num_blocks and full_kv_indices must be both provided or omitted"):
         BlockMask.from_kv_blocks(*blocks, full_kv_num_blocks=blocks[0])

@@ -145,7 +145,7 @@ def test_tensors_of_transforms_are_told_apart():
     look(torch.ones(3))
     assert seen == [(True, False, True, 0, 1), (False, True, True, -1, 1), (False, False, False, -1, None)]
     assert not of.is_legacy_batchedtensor(torch.ones(1))
-    with pytest.raises(errors.TransformError, match="No wrappers present"):
+    with pytest.raises(errors.TransformError, match="No wrappers present: only tensors of a running transform wrap others"):
         of.get_unwrapped(torch.ones(1))
 
 
@@ -188,7 +188,7 @@ def test_keys_of_dispatch():
             product = x @ x
         assert (product.dtype, product.requires_grad) == (torch.float32, False)
         assert (x @ x).dtype == torch.bfloat16
-    with pytest.raises(errors.UnsupportedOperator, match="the key BackendSelect"):
+    with pytest.raises(errors.UnsupportedOperator, match="Autocast, Autograd and Python are layers that a block can leave out"):
         torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(keys.BackendSelect))
 
 
@@ -299,8 +299,8 @@ def test_modules_and_indices_of_devices():
     assert _utils._get_device_index("cuda:2") == 2
     assert _utils._get_available_device_type() in (None, "cuda")
     for call, text in ((lambda: _utils._get_device_index("cpu"), "Expected a non cpu device"),
-                       (lambda: _utils._get_device_index("cuda"), "specified index or an integer"),
-                       (lambda: _utils._get_device_module("never"), "does not have a corresponding module")):
+                       (lambda: _utils._get_device_index("cuda"), "Expected a torch.device with a specified index or an integer"),
+                       (lambda: _utils._get_device_module("never"), "Device 'never' does not have a corresponding module registered as 'torch.<device type>'")):
         with pytest.raises(errors.ArgumentError, match=text):
             call()
 
@@ -345,13 +345,13 @@ def test_records_of_a_file(tmp_path):
     assert reader.get_record("data/0") == np.arange(5, dtype=np.float32).tobytes()
     assert reader.get_storage_from_record("data/0", 5, torch.float32).tolist() == [0, 1, 2, 3, 4]
     assert reader.get_storage_from_record("data/0", 20, torch.UntypedStorage).dtype == torch.uint8
-    with pytest.raises(errors.SerializationError, match="record 'never'"):
+    with pytest.raises(errors.SerializationError, match="record 'never'.* — the archive has the record"):
         reader.get_record("never")
     with pytest.raises(errors.SerializationError, match="6 elements of record 'data/0' — it has 20 bytes"):
         reader.get_storage_from_record("data/0", 6, torch.float32)
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
         archive.writestr("a", "b")
-    with pytest.raises(errors.SerializationError, match="the file is an archive that save"):
+    with pytest.raises(errors.SerializationError, match=r"the file is an archive that save\(\) wrote"):
         torch.PyTorchFileReader(str(tmp_path / "other.zip"))
 
 
@@ -451,7 +451,7 @@ def test_errors_of_states():
     optimizer = torch.optim.SGD(other.parameters(), lr=1.0)
     with pytest.raises(errors.ArgumentError, match="all parameters of the optimizer belong to the model"):
         s.get_optimizer_state_dict(model, optimizer)
-    with pytest.raises(errors.ArgumentError, match="state without a group for 'weight'"):
+    with pytest.raises(errors.ArgumentError, match="the state has the parameters of the optimizer"):
         s.set_optimizer_state_dict(other, optimizer, {"state": {}, "param_groups": []})
     model.bias.requires_grad_(False)
     assert list(s.get_model_state_dict(model, options=s.StateDictOptions(ignore_frozen_params=True))) == ["weight"]
@@ -462,7 +462,7 @@ def test_checkpoints_in_parts_are_refused():
 
     for call in (lambda: checkpoint.save({}), lambda: checkpoint.load({}), lambda: checkpoint.FileSystemReader("x"),
                  lambda: checkpoint.HuggingFaceStorageWriter("x")):
-        with pytest.raises(errors.UnsupportedOperator, match=r"save the state dict with tensocket\.save"):
+        with pytest.raises(errors.UnsupportedOperator, match="one process has whole tensors, and writes one file"):
             call()
 
 

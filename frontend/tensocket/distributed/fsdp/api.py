@@ -11,7 +11,7 @@ import tensocket as torch
 
 
 class ShardingStrategy(Enum):
-    """What processes divide among themselves: parameters, gradients and state of the optimizer, or a part of these."""
+    """The parts that processes divide among themselves: parameters, gradients, state of the optimizer, or fewer."""
 
     FULL_SHARD = auto()
     SHARD_GRAD_OP = auto()
@@ -36,7 +36,7 @@ class StateDictType(Enum):
 
 
 class OptimStateKeyType(Enum):
-    """What names the state of a parameter: its name, or its number."""
+    """The key of a parameter's state: its name, or its number."""
 
     PARAM_NAME = auto()
     PARAM_ID = auto()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -19,7 +20,8 @@ _TENSORS: Final = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv
 
 def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
     """Return True: every query sees every key."""
-    return batch.new_ones(size=(), dtype=torch.bool)
+    made: Tensor = batch.new_ones(size=(), dtype=torch.bool)
+    return made
 
 
 def or_masks(*mask_mods: MaskMod) -> MaskMod:
@@ -101,7 +103,7 @@ def _dense(count: Tensor, indices: Tensor, columns: int) -> Tensor:
     taken = torch.arange(indices.shape[-1], device=indices.device) < count.unsqueeze(-1)
     result = indices.new_zeros((*indices.shape[:-1], columns + 1), dtype=torch.int32)
     places = torch.where(taken, indices.to(torch.int64), columns)
-    return result.scatter(-1, places, taken.to(torch.int32))[..., :columns].contiguous()
+    return result.scatter(-1, places, taken.to(torch.int32))[..., :columns].contiguous()  # type: ignore[no-any-return]
 
 
 class BlockMask:
@@ -171,8 +173,8 @@ class BlockMask:
             if full_kv_num_blocks is not None and full_kv_indices is not None:
                 of_keys[2:] = _ordered(_dense(full_kv_num_blocks, full_kv_indices, columns).transpose(-2, -1))
         lengths = (rows * size[0], columns * size[1]) if seq_lengths is None else seq_lengths
-        return cls(lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, *of_keys, size,
-                   noop_mask if mask_mod is None else mask_mod)
+        return cls(lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, of_keys[0],
+                   of_keys[1], of_keys[2], of_keys[3], size, noop_mask if mask_mod is None else mask_mod)
 
     def as_tuple(self, flatten: bool = True) -> tuple[Any, ...]:
         """Return the arguments of the constructor; ``flatten``: numbers of pairs one by one."""
@@ -213,8 +215,11 @@ class BlockMask:
         return self._map(lambda x: x.to(device))
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> BlockMask:
-        made = [None if (x := getattr(self, name)) is None else function(x) for name in _TENSORS]
-        return type(self)(self.seq_lengths, *made, self.BLOCK_SIZE, self.mask_mod)  # type: ignore[arg-type]
+        made = copy.copy(self)
+        for name in _TENSORS:
+            if (x := getattr(self, name)) is not None:
+                setattr(made, name, function(x))
+        return made
 
     def __getitem__(self, index: Any) -> BlockMask:
         """Return the mask of some batches, or of some batches and heads; a number keeps its dimension."""
@@ -289,4 +294,4 @@ def create_block_mask(mask_mod: MaskMod, B: int | None, H: int | None, Q_LEN: in
 torch.utils._pytree.register_pytree_node(
     BlockMask,
     lambda mask: ([getattr(mask, name) for name in _TENSORS], (mask.seq_lengths, mask.BLOCK_SIZE, mask.mask_mod)),
-    lambda tensors, context: BlockMask(context[0], *tensors, context[1], context[2]))
+    lambda tensors, context: BlockMask(*(context[0], *tensors, context[1], context[2])))

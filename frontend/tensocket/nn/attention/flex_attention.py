@@ -28,14 +28,14 @@ ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Any]
 
 
 class AuxRequest(NamedTuple):
-    """What ``flex_attention`` returns beside its result: the logarithms of the sums of exponentials, or the maxima."""
+    """Requests for results beside that of ``flex_attention``: logarithms of the sums of exponentials, or maxima."""
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """What was asked for with ``AuxRequest``, of shape ``(B, H, L)``; None for the rest."""
+    """The results that ``AuxRequest`` asked for, of shape ``(B, H, L)``; None for the rest."""
 
     lse: Tensor | None = None
     max_scores: Tensor | None = None
@@ -84,9 +84,9 @@ def _visible(mask: BlockMask, positions: list[Tensor]) -> Tensor:
     listed = BlockMask.from_kv_blocks(mask.kv_num_blocks, mask.kv_indices, compute_q_blocks=False).to_dense()
     seen = over_positions(mask.mask_mod)(*positions) & listed[places].to(torch.bool)
     if mask.full_kv_num_blocks is None or mask.full_kv_indices is None:
-        return seen
+        return seen  # type: ignore[no-any-return]
     full = BlockMask.from_kv_blocks(mask.full_kv_num_blocks, mask.full_kv_indices, compute_q_blocks=False).to_dense()
-    return seen | full[places].to(torch.bool)
+    return seen | full[places].to(torch.bool)  # type: ignore[no-any-return]
 
 
 def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: ScoreMod | None = None,
@@ -107,7 +107,7 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: ScoreMo
         enable_gqa: Whether several heads of queries share a head of keys.
         return_lse: Deprecated form of ``return_aux=AuxRequest(lse=True)``.
         kernel_options: Accepted as in PyTorch.
-        return_aux: What to return beside the result.
+        return_aux: Requests for more results.
 
     Returns:
         Shape ``(B, H, L, V)``; with ``return_aux``, that and an ``AuxOutput``; with ``return_lse``, that and a tensor.

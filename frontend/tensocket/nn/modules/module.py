@@ -312,4 +312,4 @@ __all__ = [
 ]
 
 #: ``typing.get_type_hints`` looks up names in annotations where their class is defined, here that of a base.
-_tree.Module = Module
+_tree.Module = Module  # type: ignore[attr-defined]
