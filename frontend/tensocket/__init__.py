@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import math
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING as TYPE_CHECKING
 from typing import Any as Any
@@ -132,6 +133,8 @@ def __getattr__(name: str) -> Any:
     """Return a module or name that is imported at its first use, an operator over lists of tensors, or the version."""
     if name in _MODULES:
         return import_module(f"tensocket.{name}")
+    if name == "torch":  # programs write torch.torch, which is the package itself
+        return sys.modules[__name__]
     if name == "__version__":
         return import_module("tensocket.version").current()
     if name in _SOURCES:

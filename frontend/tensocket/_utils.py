@@ -7,6 +7,7 @@ their storage, and the memory does not exceed that of the file.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Final
 
 from tensocket.nn.parameter import Parameter
@@ -24,6 +25,7 @@ from tensocket_operators import (
     sparse_coo,
     sparse_coo_tensor,
 )
+from tensocket_operators import device as as_device
 from tensocket_operators.interop.pickling import build_wrapper, own_slots
 from tensocket_operators.interop.storage import array_in, entry_of, untyped
 from tensocket_operators.interop.typed_storages import TypedStorage
@@ -191,6 +193,51 @@ def _rebuild_qtensor(*args: Any) -> Any:
     """
     raise UnsupportedDtype("load", "a quantized tensor", "quantized dtypes cannot be read",
                            "dequantize() it before it is saved")
+
+
+def _get_available_device_type() -> str | None:
+    """Return the type of devices other than the host that this machine has; None if there are none."""
+    return next((kind for kind in ("cuda", "xpu", "mps") if import_module(f"tensocket.{kind}").is_available()), None)
+
+
+def _get_device_module(device_type: str) -> Any:
+    """Return the module of a type of devices, ``tensocket.cuda`` for ``cuda``.
+
+    Raises:
+        ArgumentError: There is no such module.
+    """
+    try:
+        return import_module(f"tensocket.{device_type}")
+    except ModuleNotFoundError:
+        raise ArgumentError("_get_device_module", f"the device type {device_type!r}", f"Device '{device_type}' does "
+                            "not have a corresponding module registered as 'torch.<device type>'",
+                            "pass cpu or cuda") from None
+
+
+def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
+    """Return the index of a device.
+
+    Args:
+        device: A device, its name, its index, or None for the current one.
+        optional: Whether a device without index stands for the current one.
+        allow_cpu: Whether the host is allowed, whose index is -1.
+
+    Raises:
+        ArgumentError: The device is the host, or has no index, and that is not allowed.
+    """
+    if isinstance(device, int):
+        return device
+    found = None if device is None else as_device(device)
+    if found is not None and found.type == "cpu":
+        if allow_cpu:
+            return -1
+        raise ArgumentError("_get_device_index", f"the device {device}", "Expected a non cpu device", "pass another")
+    if found is None or found.index is None:
+        if not optional:
+            raise ArgumentError("_get_device_index", f"the device {device}", "Expected a torch.device with a specified "
+                                "index or an integer", "name the index")
+        return int(import_module("tensocket.cuda").current_device())
+    return int(found.index)
 
 
 def _element_size(dtype: dtype) -> int:

@@ -22,6 +22,7 @@ from urllib.parse import urlparse
 import tensocket
 from tensocket.errors import SerializationError
 from tensocket.utils.progress import progress as progress_bar
+from tensocket.utils.progress import tqdm as tqdm
 from tensocket_plugins.contract.errors import ArgumentError
 
 #: The first digits of a file's SHA-256 at the end of its name, as in ``resnet18-5c106cde.pth``.

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import threading
+from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
 
 from tensocket_core.dispatch.packets import AtenOverloads
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
+from tensocket_plugins.contract.errors import LibraryError
 
 from .catalogue import names_of_functions
 from .creation.record import FACTORIES, factory
 
 #: By PyTorch's name, the operators that have another name here.
 _SYNONYMS: Final = {"_to_copy": "convert", "_softmax": "softmax_rows", "_log_softmax": "log_softmax_rows",
-                    "_unsafe_view": "view", "_reshape_alias": "view"}
+                    "_unsafe_view": "view", "_reshape_alias": "view",
+                    "_sparse_addmm": "addmm"}
 #: The namespace of the built-in operators.
 BUILT_IN: Final = "aten"
+#: Libraries in C++ for whose operators there are own ones: by the package's name, the start of the file's name, and the
+#: module, whose function ``register`` defines them.
+KNOWN_LIBRARIES: Final = {"torchvision": ("_C", ".vision")}
+#: The operators of loaded libraries, by module.
+_LOADED: Final[dict[str, Any]] = {}
+_LOADING: Final = threading.Lock()
 
 
 def built_in(name: str) -> AtenOverloads | None:
@@ -32,8 +43,20 @@ def _factory(name: str) -> AtenOverloads | None:
     return None if function is None else factory(function)
 
 
-#: Functions other than operators that graphs call by names in ``aten``, by these names.
-FUNCTIONS_OF_GRAPHS: Final[dict[str, Any]] = {}
+
+
+def _pin_memory(input: Any, device: Any = None) -> Any:
+    """Return the tensor itself; copies to devices need no pinned memory."""
+    return input.pin_memory(device)
+
+
+def _index(input: Any, indices: Any) -> Any:
+    """Return the elements at index tensors; None selects a whole dimension."""
+    return input[tuple(slice(None) if index is None else index for index in indices)]
+
+
+#: Functions other than operators that programs and graphs call by names in ``aten``, by these names.
+FUNCTIONS_OF_GRAPHS: Final[dict[str, Any]] = {"_pin_memory": factory(_pin_memory), "index": factory(_index)}
 
 
 class Overloads:
@@ -74,7 +97,14 @@ class Namespace:
 
 
 class Namespaces:
-    """The object ``ops``, with the namespaces of all libraries."""
+    """The object ``ops``, with the namespaces of all libraries.
+
+    Attributes:
+        loaded_libraries: The paths of the loaded libraries.
+    """
+
+    def __init__(self) -> None:
+        self.loaded_libraries: set[str] = set()
 
     def __repr__(self) -> str:
         return "<operators of all libraries>"
@@ -86,6 +116,25 @@ class Namespaces:
         if name.startswith("__"):
             raise AttributeError(name)
         return Namespace(name)
+
+    def load_library(self, path: Any) -> None:
+        """Define the operators of a library in C++ for which tensocket has its own; the file is not run.
+
+        Raises:
+            LibraryError: The file does not exist, or its operators have no counterparts here. Programs that have their
+                operators in Python, too, go on with these.
+        """
+        file = Path(path).resolve()
+        start, module = KNOWN_LIBRARIES.get(file.parent.name, (None, ""))
+        if start is None or file.name.partition(".")[0] != start:
+            raise LibraryError("ops.load_library", f"{path}", "operators in C++ are compiled for PyTorch's own library",
+                               "define them with tensocket.library.custom_op, or use the library's operators in Python")
+        if not file.is_file():
+            raise LibraryError("ops.load_library", f"{path}", "a library is a file that exists", "check the path")
+        with _LOADING:
+            if module not in _LOADED:
+                _LOADED[module] = import_module(module, __package__).register()
+            self.loaded_libraries.add(str(file))
 
     def __delattr__(self, name: str) -> None:
         """Do nothing: a namespace holds only its operators, which are removed with their library."""

@@ -11,8 +11,8 @@ OVERLOADS: Final = frozenset({
     "Dimname", "IntList", "Scalar", "ScalarOther", "ScalarSelf", "ScalarTensor", "Scalar_Tensor", "Scalar_mode",
     "Tensor", "TensorList", "TensorScalar", "TensorTensor", "Tensor_Scalar", "Tensor_Tensor", "Tensor_mode",
     "correction", "default", "device", "dim", "dim_IntList", "dim_max", "dim_min", "dims", "dtype", "dtype_layout",
-    "generator", "int", "low", "memory_format", "names", "other", "self", "sizes", "src", "start", "start_step",
-    "value",
+    "generator", "int", "low", "memory_format", "msg", "names", "other", "self", "self_int", "sizes", "src", "stable",
+    "start", "start_step", "two", "value",
 })  # fmt: skip
 
 

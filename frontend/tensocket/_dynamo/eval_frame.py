@@ -3,5 +3,12 @@
 from __future__ import annotations
 
 from tensocket.compiler.compiling import OptimizedModule
+from tensocket_compiler.capture.layout import LAYOUT
 
-__all__ = ["OptimizedModule"]
+
+def is_dynamo_supported() -> bool:
+    """Whether functions can be captured on this interpreter."""
+    return LAYOUT is not None
+
+
+__all__ = ["OptimizedModule", "is_dynamo_supported"]

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections import Counter, defaultdict
 from typing import Any, Final
 
 from tensocket_compiler.calls.events import COUNTERS
 from tensocket_core.tensor import Tensor
+from tensocket_operators import is_available
 
 #: ``stats`` (``unique_graphs``, ``calls_captured``), ``graph_break`` by reason, ``recompiles`` by function.
 counters: Final[defaultdict[str, Counter[str]]] = COUNTERS
+
+
+@functools.cache
+def warn_once(msg: str, stacklevel: int = 1) -> None:
+    """Give a warning the first time that it is asked for."""
+    warnings.warn(msg, stacklevel=stacklevel + 2)
+
+
+def is_compile_supported(device_type: Any) -> bool:
+    """Whether programs for a type of devices can be compiled: for those that are installed and work."""
+    return is_available(str(device_type).partition(":")[0])
 
 
 def clone_input(x: Any) -> Any:
@@ -66,4 +80,4 @@ def _same_tensors(ref: Any, res: Any, cosine: bool, tol: float, equal_nan: bool,
     return bool(ref.allclose(res, rtol=tol, atol=tol, equal_nan=equal_nan))
 
 
-__all__ = ["clone_input", "clone_inputs", "counters", "same"]
+__all__ = ["clone_input", "clone_inputs", "counters", "is_compile_supported", "same", "warn_once"]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
+from tensocket.utils._python_dispatch import is_traceable_wrapper_subclass
 from tensocket.utils.weak import WeakIdKeyDictionary
 from tensocket_core import device
 from tensocket_core.device import DeviceState, default_state, open_device
@@ -400,5 +401,11 @@ def _without_values(func: Callable[..., Any], args: Any, kwargs: dict[str, Any])
             "compute it with real tensors") from error
 
 
+def is_fake(x: Any) -> bool:
+    """Whether a value is a tensor without memory, itself or in the parts of a subclass that wraps tensors."""
+    return isinstance(x, FakeTensor) or (is_traceable_wrapper_subclass(x) and all(
+        is_fake(getattr(x, name)) for name in x.__tensor_flatten__()[0]))
+
+
 __all__ = ["DataDependentOutputException", "FakeTensor", "FakeTensorConverter",
-           "FakeTensorMode", "UnsupportedFakeTensorException"]
+           "FakeTensorMode", "UnsupportedFakeTensorException", "is_fake"]

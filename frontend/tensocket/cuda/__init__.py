@@ -13,6 +13,7 @@ from tensocket_operators.interop.typenames import kinds_on
 from tensocket_plugins.contract.errors import OutOfMemoryError
 
 from . import amp, memory, nvtx, random, streams
+from .graphs import CUDAGraph, graph, make_graphed_callables
 from .memory import (
     empty_cache,
     max_memory_allocated,
@@ -111,6 +112,7 @@ __all__ = [
     "BoolTensor",
     "ByteStorage",
     "ByteTensor",
+    "CUDAGraph",
     "CharStorage",
     "CharTensor",
     "ComplexDoubleStorage",
@@ -147,6 +149,7 @@ __all__ = [
     "get_gencode_flags",
     "get_rng_state",
     "get_rng_state_all",
+    "graph",
     "has_half",
     "has_magma",
     "init",
@@ -157,6 +160,7 @@ __all__ = [
     "is_current_stream_capturing",
     "is_initialized",
     "is_tf32_supported",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",

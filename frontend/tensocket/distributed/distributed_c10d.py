@@ -27,6 +27,10 @@ class ReduceOp(IntEnum):
     BXOR = 7
 
 
+#: The name of the same class in PyTorch's native module.
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
+
+
 class Backend(str):
     """The name of a communication backend."""
 

@@ -37,6 +37,11 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
     return tuple(torch.broadcast_tensors(*made))
 
 
+def _standard_normal(shape: Any, dtype: Any, device: Any) -> Any:
+    """Return standard normal numbers of a shape, dtype and device."""
+    return torch.randn(shape, dtype=dtype, device=device)
+
+
 def batch_shape_of(given: tuple[Any, ...], tensor: Any) -> Any:
     """Return the batch shape of scalar parameters, which is () if all of them were numbers."""
     return torch.Size() if all(isinstance(v, (int, float)) for v in given) else tensor.size()

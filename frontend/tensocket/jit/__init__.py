@@ -72,7 +72,8 @@ def export(fn: _Value) -> _Value:
     return fn
 
 
-script_method = unused = interface = script_if_tracing = export
+script_method = unused = interface = script_if_tracing = _script_if_tracing = export
+_overload = _overload_method = export
 
 
 def ignore(drop: Any = False, **options: Any) -> Any:

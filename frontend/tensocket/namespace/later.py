@@ -8,11 +8,11 @@ from typing import Final
 MODULES: Final = frozenset({
     "_C", "_VF", "__config__", "__future__", "_custom_op", "_custom_ops", "_dynamo", "_functorch", "_inductor",
     "_jit_internal", "_library", "_logging", "_ops", "_subclasses", "_tensor", "_utils", "_vmap_internals", "amp",
-    "array_api", "as_torch", "autograd", "backends", "compiler", "cpu", "cuda", "dispatch", "distributed",
+    "ao", "array_api", "as_torch", "autograd", "backends", "compiler", "cpu", "cuda", "dispatch", "distributed",
     "distributions", "errors", "export", "fft", "func", "functional", "functorch", "futures", "fx", "hub", "jit",
-    "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "optim", "overrides", "profiler",
-    "quasirandom", "random", "return_types", "serialization", "signal", "sparse", "special", "storage", "testing",
-    "torch_version", "types", "utils", "version", "xpu",
+    "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "optim", "overrides",
+    "profiler", "quasirandom", "random", "return_types", "serialization", "signal", "sparse", "special", "storage",
+    "testing", "torch_version", "types", "utils", "version", "xpu",
 })
 
 _NAMES: Final = {
@@ -36,6 +36,19 @@ _NAMES: Final = {
         "range", "set_flush_denormal", "set_num_interop_threads", "set_warn_always", "solve", "spmm", "sym_float",
         "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "symeig",
     ),
+    "namespace.reserved": (
+        "float4_e2m1fn_x2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "int1", "int2", "int3", "int4",
+        "int5", "int6", "int7", "qint32", "qint8", "quint2x4", "quint4x2", "quint8", "uint1", "uint2", "uint3",
+        "uint4", "uint5", "uint6", "uint7",
+    ),
+    "namespace.checks": (
+        "_assert_async", "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all",
+        "_check_tensor_all_with", "_check_type", "_check_value", "_check_with",
+    ),
+    "namespace.private": (
+        "_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo", "_shape_as_tensor",
+        "_softmax_backward_data",
+    ),
     "nested.conversion": (
         "_nested_from_padded", "_nested_from_padded_and_nested_example", "_nested_tensor_from_mask",
         "_nested_tensor_from_mask_left_aligned",
@@ -46,6 +59,7 @@ _NAMES: Final = {
     "overrides": ("_assert",),
     "random": ("default_generator",),
     "serialization": ("load", "save"),
+    "serialization.file_reader": ("PyTorchFileReader",),
     "storage": (
         "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage",
         "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "ShortStorage", "_LegacyStorage",

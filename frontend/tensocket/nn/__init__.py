@@ -32,7 +32,7 @@ def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
 
 def __getattr__(name: str) -> Any:
     """Import a name that few programs need, at its first use."""
-    if name in ("_reduction", "attention", "common_types", "grad", "parallel"):
+    if name in ("_reduction", "attention", "common_types", "grad", "parallel", "quantized"):
         return import_module(f"tensocket.nn.{name}")
     if name == "DataParallel":
         return import_module("tensocket.nn.parallel").DataParallel

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from . import symbolic_helper, symbolic_opset9, symbolic_opset11
 from .packages import OnnxExporterError, OnnxModelError, UnsupportedOnnxOperators, package
+from .symbolic import register_custom_op_symbolic, unregister_custom_op_symbolic
 
 if TYPE_CHECKING:
     from tensocket.fx.graph_module import GraphModule
@@ -144,5 +146,19 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["ONNXProgram", "OnnxExporterError", "OnnxModelError", "OperatorExportTypes", "TrainingMode",
-           "UnsupportedOnnxOperators", "export", "is_in_onnx_export", "load_graph_module"]
+__all__ = [
+    "ONNXProgram",
+    "OnnxExporterError",
+    "OnnxModelError",
+    "OperatorExportTypes",
+    "TrainingMode",
+    "UnsupportedOnnxOperators",
+    "export",
+    "is_in_onnx_export",
+    "load_graph_module",
+    "register_custom_op_symbolic",
+    "symbolic_helper",
+    "symbolic_opset9",
+    "symbolic_opset11",
+    "unregister_custom_op_symbolic",
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import warnings
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -44,6 +45,12 @@ STANDARD_DICT_TYPES = nodes.DICTS
 SUPPORTED_NODES = nodes.NODES
 SUPPORTED_SERIALIZED_TYPES = nodes.SERIALIZED
 SERIALIZED_TYPE_TO_PYTHON_TYPE = nodes.TYPE_OF_NAME
+#: The private names of PyTorch's functions for its own containers, such as ``_dict_flatten``.
+for _kind in nodes.BUILTIN:
+    _name = _kind.__name__.lower()
+    globals()[f"_{_name}_flatten"] = nodes.NODES[_kind].flatten_fn
+    globals()[f"_{_name}_unflatten"] = nodes.NODES[_kind].unflatten_fn
+    globals()[f"_{_name}_flatten_with_keys"] = nodes.NODES[_kind].flatten_with_keys_fn
 #: Classes registered with ``register_constant``.
 CONSTANT_NODES: set[type] = set()
 
@@ -334,6 +341,11 @@ def is_structseq_instance(obj: Any) -> bool:
 
 
 _is_namedtuple_instance = is_namedtuple_instance
+
+
+def _get_node_type(tree: Any) -> Any:
+    """Return the key of a value in ``SUPPORTED_NODES``: its class, or ``namedtuple`` for all named tuples."""
+    return namedtuple if type(tree) not in nodes.NODES and is_namedtuple_instance(tree) else type(tree)
 
 
 __all__ = [

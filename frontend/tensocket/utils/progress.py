@@ -157,6 +157,35 @@ def progress(
     return Progress(iterable, description, total, shown)
 
 
+class tqdm(Progress[T]):
+    """A progress bar with the interface of the package tqdm, which libraries take from ``hub``.
+
+    Args:
+        iterable: The items to loop over.
+        desc: Text before the bar.
+        total: Number of items.
+        disable: Whether no bar is shown; by default, one is shown on a terminal if rich is installed.
+        ignored: Options of the bar's form, which is that of ``progress``.
+    """
+
+    def __init__(self, iterable: Iterable[T] | None = None, desc: str | None = None, total: float | None = None,
+                 disable: bool | None = None, **ignored: Any) -> None:
+        shown = sys.stderr is not None and sys.stderr.isatty() if disable is None else not disable
+        super().__init__(() if iterable is None else iterable, desc or "", total, shown and _has_rich())
+
+    def update(self, n: float = 1) -> None:
+        """Advance by ``n`` items."""
+        self.advance(n)
+
+    def set_description(self, desc: str | None = None, refresh: bool = True) -> None:
+        """Change the text before the bar."""
+        self.describe(desc or "")
+
+    def close(self) -> None:
+        """Remove the bar."""
+        self.__exit__(None, None, None)
+
+
 def _has_rich() -> bool:
     try:
         import rich.progress
@@ -180,4 +209,4 @@ def _new_display() -> Any:
                 TimeRemainingColumn(), TextColumn("{task.fields[fields]}"), console=Console(file=sys.stderr))
 
 
-__all__ = ["Progress", "progress"]
+__all__ = ["Progress", "progress", "tqdm"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from .entrypoints import ENTRY_POINT_GROUP, closest, offers
@@ -14,7 +13,6 @@ NAME: Final = re.compile(r"[a-z][a-z0-9_]{1,31}", re.ASCII)
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, init=False)
 class Device:
     """A device as users name it: ``Device("opencl:1")``, ``Device("opencl", 1)``, a number or another device.
 
@@ -28,6 +26,9 @@ class Device:
         InvalidDeviceIndex: The index is not a plain non-negative number.
     """
 
+    __slots__ = ("index", "type")
+    __match_args__ = ("type", "index")
+
     type: str
     index: int | None
 
@@ -35,6 +36,19 @@ class Device:
         name, number = (type.type, type.index) if isinstance(type, Device) and index is None else _parse(type, index)
         object.__setattr__(self, "type", name)
         object.__setattr__(self, "index", number)
+
+    def __setattr__(self, name: str, value: object = None) -> None:
+        raise AttributeError(f"[device] another {name} — a device is a value that does not change — make another one")
+
+    __delattr__ = __setattr__  # which is then called without a value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Device):
+            return NotImplemented
+        return self.type == other.type and self.index == other.index
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
 
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"

@@ -22,7 +22,8 @@
     ├── LinAlgError (RuntimeError)         a matrix without the requested inverse or decomposition
     ├── MissingPackage (ModuleNotFoundError)       an optional package that is not installed
     ├── KernelError (RuntimeError)         a kernel that failed to compile or to run
-    └── SerializationError (RuntimeError)  a file that cannot be read or written
+    ├── SerializationError (RuntimeError)  a file that cannot be read or written
+    └── LibraryError (OSError)             a library of operators in C++ that cannot be loaded
 
 The other bases are PyTorch's errors in the same situations (not always the same class for one kind of mistake), so
 existing ``except`` clauses work.
@@ -166,3 +167,7 @@ class KernelError(TensocketError, RuntimeError):
 
 class SerializationError(TensocketError, RuntimeError):
     """A file that cannot be read or written."""
+
+
+class LibraryError(TensocketError, OSError):
+    """A library of operators in C++ that cannot be loaded."""

@@ -11,7 +11,10 @@ from tensocket.errors import ArgumentError
 from tensocket.nn import Module
 from tensocket.nn.utils import clip_grad_norm_
 
-__all__ = ["FullyShardedDataParallel"]
+from .api import BackwardPrefetch, CPUOffload, MixedPrecision, OptimStateKeyType, ShardingStrategy, StateDictType
+
+__all__ = ["BackwardPrefetch", "CPUOffload", "FullyShardedDataParallel", "MixedPrecision", "OptimStateKeyType",
+           "ShardingStrategy", "StateDictType"]
 
 
 class FullyShardedDataParallel(Module):

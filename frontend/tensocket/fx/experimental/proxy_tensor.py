@@ -133,6 +133,10 @@ def get_innermost_proxy_mode() -> ProxyTorchDispatchMode | None:
     return _ACTIVE[-1] if _ACTIVE else None
 
 
+#: The former name of the same function.
+get_proxy_mode = get_innermost_proxy_mode
+
+
 def make_fx(f: Callable[..., Any], decomposition_table: Mapping[Any, Callable[..., Any]] | None = None,
             tracing_mode: str = "real", _allow_non_fake_inputs: bool = False, *, pre_dispatch: bool = False,
             record_module_stack: bool = False, _allow_fake_constant: bool = False,

@@ -13,9 +13,11 @@ from tensocket_compiler.calls.intercept import INTERCEPTED, THREAD
 from tensocket_core.keys import WRAPPER
 from tensocket_operators import Tensor, zeros_like
 
+from .base import tree as _tree
 from .base.conversion import Convertible
 from .base.hooks import (
     GLOBAL_CALLS,
+    GLOBAL_REGISTRATION,
     Call,
     Hook,
     add_hook,
@@ -29,10 +31,16 @@ from .base.hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
-from .base.state import ModuleState, _IncompatibleKeys
+from .base.state import EXTRA, ModuleState, _IncompatibleKeys
 
 Self = TypeVar("Self", bound="Module")
 IncompatibleKeys = _IncompatibleKeys
+#: The name of a module's extra state in its ``state_dict``, as PyTorch calls it.
+_EXTRA_STATE_KEY_SUFFIX: Final = EXTRA
+#: Hooks of all modules by number, for each table of a module, under PyTorch's names.
+_global_parameter_registration_hooks: Final = GLOBAL_REGISTRATION["_parameters"]
+_global_buffer_registration_hooks: Final = GLOBAL_REGISTRATION["_buffers"]
+_global_module_registration_hooks: Final = GLOBAL_REGISTRATION["_modules"]
 
 #: Attributes of a module that hold hooks, or flags of hooks, by number.
 HOOK_TABLES: Final = (
@@ -302,3 +310,6 @@ __all__ = [
     "register_module_module_registration_hook",
     "register_module_parameter_registration_hook",
 ]
+
+#: ``typing.get_type_hints`` looks up names in annotations where their class is defined, here that of a base.
+_tree.Module = Module  # type: ignore[attr-defined]

@@ -50,7 +50,10 @@ class Convertible(ModuleTree):
             ArgumentTypeError: The dtype is not floating point or complex, or the arguments are none of the above.
         """
         layout = kwargs.pop("memory_format", None)
-        device, dtype, non_blocking = _parse_to(*args, **kwargs)
+        device, dtype, non_blocking = parse_to(*args, **kwargs)
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise ArgumentTypeError("Module.to", f"dtype {dtype}", "parameters are floating point or complex",
+                                    "pass a floating-point dtype such as tensocket.float32")
         if dtype is not None and dtype.is_complex:
             warnings.warn("Complex modules are a new feature under active development whose design may change, and "
                           "some modules might not work as expected when using complex tensors as parameters or buffers",
@@ -194,7 +197,7 @@ def _converted(buffer: Tensor, fn: Callable[[Tensor], Tensor]) -> Tensor:
     return result
 
 
-def _parse_to(
+def parse_to(
     *args: Any, device: Any = None, dtype: DType | None = None, tensor: Tensor | None = None,
     non_blocking: bool = False, copy: bool = False,
 ) -> tuple[Any, DType | None, bool]:
@@ -221,7 +224,4 @@ def _parse_to(
     if tensor is not None:
         device, dtype = tensor.device, tensor.dtype
     dtype = None if dtype is None else as_dtype(dtype) or dtype
-    if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-        raise ArgumentTypeError("Module.to", f"dtype {dtype}", "parameters are floating point or complex",
-                                "pass a floating-point dtype such as tensocket.float32")
     return device, dtype, non_blocking

@@ -164,6 +164,11 @@ def generators(base_seed: int, worker: int) -> WorkerGenerators:
     return WorkerGenerators(random.Random(seed), Generator().manual_seed(seed), np.random.default_rng(words))
 
 
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:
+    """Return a worker's seed for NumPy as a list of words of 32 bits."""
+    return [int(word) for word in _words(base_seed, worker_id)]
+
+
 def _words(base_seed: int, worker: int) -> Any:
     """Return a seed for NumPy, which takes words of 32 bits. Base seeds that differ by one give unrelated seeds."""
     entropy = [worker, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]

@@ -1,9 +1,9 @@
-# ruff: noqa: N999
 """Names that programs import from PyTorch's native module: guards that disable parts of dispatch, and autograd."""
 
 from __future__ import annotations
 
 import weakref
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from tensocket_core.dispatch.overrides import DisableTorchFunction, DisableTorch
 from tensocket_core.dispatch.overrides import disabled_torch_dispatch as _disabled_torch_dispatch_impl
 from tensocket_core.dispatch.overrides import disabled_torch_function as _disabled_torch_function_impl
 from tensocket_core.keys import AUTOGRAD, WRAPPER
-from tensocket_operators import is_grad_enabled, set_grad_enabled
+from tensocket_operators import Tensor, get_default_device, is_grad_enabled, set_grad_enabled
 from tensocket_operators.differentiation.delayed import DelayedError, UndefinedGrad
 from tensocket_operators.differentiation.dual_levels import is_forward_grad_enabled as _is_fwd_grad_enabled
 from tensocket_operators.differentiation.dual_levels import set_forward_grad_enabled
@@ -99,6 +99,46 @@ def _current_graph_task_id() -> int:
 def _set_fwd_grad_enabled(enabled: bool) -> None:
     """Set whether tangents are computed."""
     set_forward_grad_enabled(enabled)
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Do nothing: nobody is told which functions a program uses."""
+
+
+def _get_tracing_state() -> None:
+    """Return None: operators do not build a graph of a tracer in C++."""
+
+
+def _is_torch_function_mode_enabled() -> bool:
+    """Whether a mode intercepts ``__torch_function__``."""
+    return bool(STATE.function_modes)
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether a transform of functions runs."""
+    return bool(STATE.transforms)
+
+
+def _get_default_device() -> str:
+    """Return the type of the device of new tensors."""
+    return str(get_default_device().type)
+
+
+def _is_alias_of(data: Any, other: Any) -> bool:
+    """Whether two tensors are on the same memory."""
+    return bool(data.untyped_storage()._cdata == other.untyped_storage()._cdata)
+
+
+#: The class of the class ``Tensor``.
+_TensorMeta: Final = type(Tensor)
+
+def __getattr__(name: str) -> Any:
+    """Return a module or name that is imported at its first use."""
+    if name in ("DispatchKey", "DispatchKeySet", "_ExcludeDispatchKeyGuard"):
+        return getattr(import_module("tensocket._C._dispatch_keys"), name)
+    if name in ("_functorch", "_nn"):
+        return import_module(f"tensocket._C.{name}")
+    raise AttributeError(f"module 'tensocket._C' has no attribute {name!r}")
 
 
 #: Nodes that programs construct or search for.
