@@ -41,7 +41,8 @@ from ..convolution.taps import Taps
 _NOWHERE: Final = (1 << 30) - 1
 
 
-def _lowest(dtype: DType) -> Expr:
+def lowest(dtype: DType) -> Expr:
+    """Return the least element of a dtype."""
     if dtype.kind == "float":
         return const(-math.inf, dtype)
     return const(0 if dtype.kind != "int" else -(1 << (8 * dtype.itemsize - 1)), dtype)
@@ -72,11 +73,11 @@ def pool_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
     positions = [position for _, position in found]
     valid = Var("valid", (positions[0] >= 0).dtype)
     value = cast(Load("in0", dot([*a, *_clamped(positions)], steps), dtype), work)
-    lowest, nowhere = _lowest(work), const(_NOWHERE, index)
+    least, nowhere = lowest(work), const(_NOWHERE, index)
     best, place = Var("best", work), Var("place", index)
     reduce = Reduce(
         (best, place), tuple(zip(t, taps, strict=True)), (*(let for let, _ in found), Let(valid, _inside(positions))),
-        (select(valid, value, lowest), select(valid, linear(positions, sizes), nowhere)), (lowest, nowhere),
+        (select(valid, value, least), select(valid, linear(positions, sizes), nowhere)), (least, nowhere),
         _first_largest(work, index))
     body: list[Stmt] = [reduce, Store("out0", target, cast(best, dtype)), Store("out1", target, cast(place, int64))]
     return nest.program(parallel([*a, *o], [*lead, *outputs], body))
@@ -121,7 +122,7 @@ def even_pool_nest(dtype: DType, outer: int, dims: int, hop: int | None, unit: t
     for var, size in zip(reversed(t), reversed(taps), strict=True):
         compare = (loop(var, size, compare),)
     target = dot([*a, *o], ends[0])
-    body = [Declare(best, _lowest(work)), Declare(place, nowhere), *compare,
+    body = [Declare(best, lowest(work)), Declare(place, nowhere), *compare,
             Store("out0", target, cast(best, dtype)), Store("out1", target, cast(place, int64))]
     return nest.program(parallel([*a, *o], [*lead, *outputs], body))
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.modes import no_grad
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from ...deterministic import alert_not_deterministic
 from ...kinds.composite import composite
+from ...kinds.view import Custom
 from ...random import rand
 from ..convolution.convolution import numbers
 from ..convolution.im2col import Window, windows_of
 from ..convolution.windows import fold_columns, picked, unfold_columns
+from . import fractional_kernel_cpu
 from .pooling import spatial
 
 # --------------------------------------------------------------------------------------------------------- unpooling
@@ -119,6 +122,42 @@ def _samples_of(operator: str, samples: Any, lead: tuple[int, ...], dims: int) -
     return samples.narrow(0, 0, images).reshape((*lead, dims))
 
 
+def _fractional_pool(state: Any, input: Any, samples: Any, order: tuple[int, ...], outputs: tuple[int, ...],
+                     kernel: tuple[int, ...]) -> tuple[Any, Any]:
+    dims, dtype = len(order), input.dtype
+    lead, sizes = tuple(input.shape[:-dims]), tuple(input.shape[-dims:])
+    if state.holds_data and state.runtime.profile.host_resident and 0 not in lead:
+        out, found = input.new_empty((*lead, *outputs)), input.new_empty((*lead, *outputs), dtype=dtypes.int64)
+        if fractional_kernel_cpu.fractional_array(state, out._array, found._array, input._array, samples._array, order,
+                                                  kernel, dtype):
+            return out, found
+    input, samples = input.detach(), samples.detach()
+    places = _fractional_places(samples, order, sizes, outputs, kernel)
+    line = places.reshape((*lead, math.prod(places.shape[len(lead):])))
+    values = input.reshape((*lead, math.prod(sizes))).gather(-1, line).reshape(tuple(places.shape))
+    chosen = places.gather(-1, values.argmax(-1, True)).squeeze(-1)
+    return picked(input, chosen, dims), chosen
+
+
+def _fractional_gradient(grad: Any, places: Any, shape: tuple[int, ...], dims: int) -> Any:
+    """Return the gradient of each element: the sum of those of the windows in which it is the largest."""
+    lead = shape[:len(shape) - dims]
+    count = math.prod(places.shape[len(lead):])
+    zeros = grad.new_zeros((*lead, math.prod(shape[len(lead):])))
+    return zeros.scatter_add(-1, places.reshape((*lead, count)), grad.reshape((*lead, count))).reshape(shape)
+
+
+fractional_pool: Final = Custom(
+    "fractional_pool(Tensor input, Tensor samples, any order, any outputs, any kernel) -> (Tensor, Tensor)",
+    "The largest element of every window at random distances, and its position in the flattened last dimensions.",
+    _fractional_pool,
+    method=False,
+    function=False,
+    derivative=Derivative(input=lambda grads, input_shape, result1, order: (
+        None if grads[0] is None else _fractional_gradient(grads[0], result1, tuple(input_shape), len(order)))),
+)
+
+
 def _fractional(dims: int, input: Any, kernel_size: Any, output_size: Any, output_ratio: Any,
                 return_indices: bool, samples: Any) -> Any:
     operator = f"fractional_max_pool{dims}d"
@@ -145,13 +184,8 @@ def _fractional(dims: int, input: Any, kernel_size: Any, output_size: Any, outpu
     # PyTorch takes the random numbers of two dimensions from the last one on, those of three from the first.
     order = (1, 0) if dims == 2 else (0, 1, 2)
     with no_grad():
-        samples = _samples_of(operator, samples.to(input.dtype), lead, dims)
-        places = _fractional_places(samples, order, sizes, outputs, kernel)
-        flat = input.detach().reshape((*lead, math.prod(sizes)))
-        line = places.reshape((*lead, math.prod(places.shape[len(lead):])))
-        values = flat.gather(-1, line).reshape(tuple(places.shape))
-        chosen = places.gather(-1, values.argmax(-1, True)).squeeze(-1)
-    result = picked(input, chosen, dims)
+        samples = _samples_of(operator, samples.to(input.dtype), lead, dims).contiguous()
+    result, chosen = call(fractional_pool, input, samples, order, outputs, kernel)
     return (result, chosen) if return_indices else result
 
 
