@@ -30,7 +30,7 @@ _RANKS: Final = 8
 #: Results with fewer dimensions have one memory format.
 _FORMATS_FROM: Final = 4
 #: The most bytes of a result; threads may share the copies of larger ones.
-_BYTES: Final = 1 << 19
+_BYTES: Final = 1 << 20
 #: The most copies of less than ``_SHORT`` bytes on average. On two columns, NumPy is as fast from 128 float32 elements
 #: on; on rows of four elements, it takes twice as long at all sizes (``timeit`` of ``cat`` along the last dimension).
 _COPIES: Final = 256
@@ -162,7 +162,8 @@ def _check(w: Text, layout: Layout, plan: JoinPlan, dtype: np.dtype[Any], at: in
     copies = w.op("mul i64 %outer, %many")
     few = w.op(f"icmp sle i64 {copies}, {_COPIES}")
     long = w.op(f"icmp sge i64 {nbytes}, {w.op(f'mul i64 {copies}, {_SHORT}')}")
-    w.branch([w.op(f"or i1 {few}, {long}")])
+    w.do("%alone = icmp eq i64 %many, 1")
+    w.branch([w.op(f"or i1 %alone, {w.op(f'or i1 {few}, {long}')}")])
 
 
 def _compare(w: Text, plan: JoinPlan, sizes: str, strides: str) -> None:
@@ -198,7 +199,9 @@ def _allocate(w: Text, resources: Resources, dtype: np.dtype[Any]) -> str:
 
 
 def _copy(w: Text, layout: Layout, plan: JoinPlan, at: int, made: str) -> None:
-    """Copy the rows of each operand, ``%outer`` runs of contiguous bytes, to their places in the result."""
+    """Copy the rows of each operand, ``%outer`` runs of contiguous bytes, to their places in the result; a single
+    operand is one run.
+    """
     row = w.op("mul i64 %along.next, %inner")
     data = w.field(made, layout.data, "ptr")
     w.do("br label %copy")
@@ -208,7 +211,8 @@ def _copy(w: Text, layout: Layout, plan: JoinPlan, at: int, made: str) -> None:
     array = w.field(w.item("%items", "%p", "ptr"), at, "ptr")
     source = w.field(array, layout.data, "ptr")
     size = "1" if plan.new_dim else w.item(w.field(array, layout.shape, "ptr"), "%axis", "i64")
-    width = w.op(f"mul i64 {size}, %inner")
+    width = w.op(f"select i1 %alone, i64 {w.op(f'mul i64 {row}, %outer')}, i64 {w.op(f'mul i64 {size}, %inner')}")
+    runs = w.op("select i1 %alone, i64 1, i64 %outer")
     w.do("br label %row")
     w.do("row:")
     w.do("%r = phi i64 [0, %copy], [%r.next, %row]")
@@ -218,7 +222,7 @@ def _copy(w: Text, layout: Layout, plan: JoinPlan, at: int, made: str) -> None:
     w.do(f"%from.next = getelementptr i8, ptr %from, i64 {width}")
     w.do(f"%to.next = getelementptr i8, ptr %to, i64 {row}")
     w.do("%r.next = add i64 %r, 1")
-    w.do(f"br i1 {w.op('icmp slt i64 %r.next, %outer')}, label %row, label %copied")
+    w.do(f"br i1 {w.op(f'icmp slt i64 %r.next, {runs}')}, label %row, label %copied")
     w.do("copied:")
     w.do(f"%place.next = getelementptr i8, ptr %place, i64 {width}")
     w.do("%p.next = add i64 %p, 1")
