@@ -164,14 +164,20 @@ def _check(w: Text, loops: _Loops, layout: Layout, wrapper: WrapperLayout, offse
 
 
 def _check_ranges(w: Text, loops: _Loops) -> None:
-    """Compare the values of operands that have ranges."""
+    """Compare the values of operands that have ranges: all of them without a branch, as vectors."""
+    bad = f"%{w.label()}.at"
+    loops.places.append(f"  {bad} = alloca i64")
+    w.do(f"store i64 0, ptr {bad}")
     with loops.records(Head.RANGES, _RANGE) as (_, record):
         elements = w.item("%data", w.item(record, 0, "i64"), "ptr")
         low, span, other = (w.item(record, k, "i64") for k in (2, 3, 4))
         with loops.over(w.item(record, 1, "i64")) as k:
             value = w.item(elements, k, "i64")
-            inside = w.op(f"icmp ult i64 {w.op(f'sub i64 {value}, {low}')}, {span}")
-            w.branch([w.op(f"or i1 {inside}, {w.op(f'icmp eq i64 {value}, {other}')}")])
+            outside = w.op(f"icmp uge i64 {w.op(f'sub i64 {value}, {low}')}, {span}")
+            wrong = w.op(f"and i1 {outside}, {w.op(f'icmp ne i64 {value}, {other}')}")
+            before, more = w.op(f"load i64, ptr {bad}"), w.op(f"zext i1 {wrong} to i64")
+            w.do(f"store i64 {w.op(f'or i64 {before}, {more}')}, ptr {bad}")
+    w.branch([w.op(f"icmp eq i64 {w.op(f'load i64, ptr {bad}')}, 0")])
 
 
 def _check_zeros(w: Text, loops: _Loops, layout: Layout) -> None:

@@ -9,10 +9,14 @@ from tensocket_core import functions
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.modes import no_grad
+from tensocket_core.dispatch.registry import COMPOSITES
+from tensocket_core.keys import dtype_bit
+from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from ...deterministic import alert_not_deterministic
+from ...indexing.gather_scatter import checked_index
 from ...kinds.composite import composite
 from ...kinds.view import Custom
 from ...random import rand
@@ -20,9 +24,37 @@ from ..convolution.convolution import numbers
 from ..convolution.im2col import Window, windows_of
 from ..convolution.windows import fold_columns, picked, unfold_columns
 from . import fractional_kernel_cpu
+from . import kernel as pool_kernel
 from .pooling import spatial
 
 # --------------------------------------------------------------------------------------------------------- unpooling
+
+
+def _placed(state: Any, input: Any, places: Any, size: int) -> Any:
+    lines, positions = input._array, places._array
+    shape = (*lines.shape[:-1], size)
+    if 0 in lines.shape or not state.holds_data or not pool_kernel.places_lines(state, lines, positions, input.dtype):
+        return input.new_zeros(shape).scatter(-1, places, input.detach())
+    out = state.runtime.empty(shape, input.dtype, state.stream)
+    pool_kernel.place_array(state, out, lines, positions, input.dtype)
+    return wrap(out, state.key | dtype_bit(input.dtype))
+
+
+placed: Final[Custom] = Custom(
+    "placed(Tensor input, Tensor places, int size) -> Tensor",
+    "Lines of zeros with the input's elements at valid positions, the last of several at one position.",
+    _placed,
+    method=False,
+    function=False,
+    replayable=True,
+)
+
+
+@composite("unpooled_lines(Tensor input, Tensor places, str operator, int size) -> Tensor", method=False,
+           function=False, replayable=True, derivative=Derivative(input=lambda grad, places: grad.gather(-1, places)))
+def unpooled_lines(input: Any, places: Any, operator: str, size: int) -> Any:
+    """Return lines of ``size`` zeros with the input's elements at positions, which are checked."""
+    return call(placed, input, checked_index(operator, places, size), size)
 
 
 def _unpool(dims: int, input: Any, indices: Any, kernel_size: Any, stride: Any, padding: Any,
@@ -46,10 +78,9 @@ def _unpool(dims: int, input: Any, indices: Any, kernel_size: Any, stride: Any, 
                             "pass the size before pooling")
     lead = tuple(input.shape[:-dims])
     alert_not_deterministic(f"max_unpooling{max(dims, 2)}d_forward_out", input.device)
-    lines = input.new_zeros((*lead, math.prod(wanted)))
     count = math.prod(sizes)
     places, values = indices.reshape((*lead, count)), input.reshape((*lead, count))
-    return lines.scatter(-1, places, values).reshape((*lead, *wanted))
+    return call(COMPOSITES["unpooled_lines"], values, places, operator, math.prod(wanted)).reshape((*lead, *wanted))
 
 
 _ARGUMENTS = ("(Tensor input, Tensor indices, any kernel_size, any stride=None, any padding=0, any output_size=None) "
