@@ -1,0 +1,121 @@
+"""Reductions along short dimensions of many small arrays, for processors: vector lanes are arrays.
+
+Short rows fill no vector, so a tile holds adjacent arrays transposed, one to a lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tensocket_plugins.contract.dtypes import DType, int64
+from tensocket_plugins.ir.build.elements import stores
+from tensocket_plugins.ir.build.fold import Fold
+from tensocket_plugins.ir.build.nest import ProgramBuilder, parallel
+from tensocket_plugins.ir.complex import convert
+from tensocket_plugins.ir.element_types import arithmetic_dtype
+from tensocket_plugins.ir.nodes import (
+    Assign,
+    Declare,
+    Expr,
+    If,
+    Let,
+    Load,
+    Local,
+    LoopKind,
+    Program,
+    Stmt,
+    Store,
+    Var,
+    cast,
+    const,
+    loop,
+)
+
+from .programs import Programs
+
+_PROGRAMS: Final = Programs("short_rows", cpu=True, simt=False)
+#: Arrays that a tile holds, and the most elements of each.
+_LANES: Final = 16
+_ELEMENTS: Final = 512
+#: The fewest arrays, and the adjacent elements from which on they fill vectors.
+_ARRAYS: Final = 2 * _LANES
+_ADJACENT: Final = 16
+
+
+def suits(state: Any, arrays: int, length: int, inner: int) -> bool:
+    """Whether the nest suits ``arrays`` contiguous arrays, [length, inner] each."""
+    return _PROGRAMS.of(state) and arrays >= _ARRAYS and inner < _ADJACENT and length * inner <= _ELEMENTS
+
+
+def short_rows_nest(name: str, fold: Fold, math: Callable[[DType], Any], source: DType, accumulator: DType,
+                    result: DType) -> Program:
+    """Return a program that folds the middle dimension of a contiguous array [arrays, length, inner].
+
+    The fold has real accumulators, does not count elements, and its order does not matter. The sizes are the three.
+    """
+    return _ShortRows(name, fold, math, source, accumulator, result).program()
+
+
+class _ShortRows:
+    """Writer of the nest."""
+
+    def __init__(self, name: str, fold: Fold, math: Callable[[DType], Any], source: DType, accumulator: DType,
+                 result: DType) -> None:
+        self.fold, self.m = fold, math(accumulator)
+        self.source, self.accumulator, self.result = source, accumulator, result
+        self.nest = ProgramBuilder(f"{name}_short_rows", int64)
+        self.nest.buffer("out0", result, writable=True)
+        self.nest.buffer("in0", source)
+        self.arrays, self.length, self.inner = self.nest.sizes("n", 3)
+        self.start, self.lane, self.array, self.at, self.o, self.t = (
+            Var(name, int64) for name in ("start", "lane", "array", "at", "o", "t"))
+        identity = fold.identity(accumulator)
+        types = [int64 if k in fold.positions else accumulator for k in range(len(identity))]
+        self.identity = [convert(const(value, kind), kind) for value, kind in zip(identity, types, strict=True)]
+        self.accs = [Var(f"acc{k}", kind) for k, kind in enumerate(types)]
+        self.next = [Var(f"next{k}", kind) for k, kind in enumerate(types)]
+
+    def program(self) -> Program:
+        """Return the finished nest: an iteration takes as many arrays as a tile holds, the last ones one by one."""
+        number = Var("number", int64)
+        whole = (self.start + _LANES) <= self.arrays
+        body: list[Stmt] = [
+            Let(self.start, number * _LANES), If(whole, tuple(self._together())),
+            If(~whole, (loop(self.array, self.arrays, [self._alone()], start=self.start),))]
+        tiles = (Local("tile", self.accumulator, _LANES * _ELEMENTS), Local("results", self.result, _LANES * _ELEMENTS))
+        return self.nest.program(parallel([number], [(self.arrays + (_LANES - 1)) // _LANES], body), tiles)
+
+    def _together(self) -> list[Stmt]:
+        array, to = self.start + self.lane, self.o * _LANES + self.lane
+        size = self.length * self.inner
+        found = Load("tile", (self.t * self.inner + self.o) * _LANES + self.lane, self.accumulator)
+        return [
+            loop(self.lane, _LANES, [loop(self.at, size, [
+                Store("tile", self.at * _LANES + self.lane, self._element(array * size + self.at))])]),
+            loop(self.o, self.inner, [loop(self.lane, _LANES, [
+                *self._folded(found), *stores("results", to, self._finished(), self.result)], LoopKind.VECTOR)]),
+            loop(self.lane, _LANES, [loop(self.o, self.inner, [
+                Store("out0", array * self.inner + self.o, Load("results", to, self.result))])]),
+        ]
+
+    def _alone(self) -> Stmt:
+        found = self._element((self.array * self.length + self.t) * self.inner + self.o)
+        return loop(self.o, self.inner, [
+            *self._folded(found), *stores("out0", self.array * self.inner + self.o, self._finished(), self.result)])
+
+    def _element(self, at: Expr) -> Any:
+        return convert(cast(Load("in0", at, self.source), arithmetic_dtype(self.source)), self.accumulator)
+
+    def _folded(self, found: Expr) -> list[Stmt]:
+        x = Var("x", self.accumulator)
+        values = self.fold.combine(self.m, tuple(self.accs), self.fold.element(self.m, x, self.t))
+        step: list[Stmt] = [Let(x, found), *[Let(var, value) for var, value in zip(self.next, values, strict=True)],
+                            *[Assign(acc, var) for acc, var in zip(self.accs, self.next, strict=True)]]
+        return [*[Declare(acc, value) for acc, value in zip(self.accs, self.identity, strict=True)],
+                loop(self.t, self.length, step)]
+
+    def _finished(self) -> Any:
+        count = const(1, self.accumulator)
+        (value,) = self.fold.finish(self.m, tuple(self.accs), count)
+        return convert(value, arithmetic_dtype(self.result))
