@@ -5,6 +5,7 @@ Short rows fill no vector, so a tile holds adjacent arrays transposed, one to a 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -54,15 +55,24 @@ def short_rows_nest(name: str, fold: Fold, math: Callable[[DType], Any], source:
 
     The fold has real accumulators, does not count elements, and its order does not matter. The sizes are the three.
     """
-    return _ShortRows(name, fold, math, source, accumulator, result).program()
+    return _Folds(name, fold, math, source, accumulator, result).program()
 
 
-class _ShortRows:
-    """Writer of the nest."""
+class ShortRows(ABC):
+    """Writer of a nest that computes one result from each row of the middle dimension.
 
-    def __init__(self, name: str, fold: Fold, math: Callable[[DType], Any], source: DType, accumulator: DType,
-                 result: DType) -> None:
-        self.fold, self.m = fold, math(accumulator)
+    Attributes:
+        t: A position in the row, for a loop of ``folded``.
+        length: The length of rows.
+
+    Args:
+        name: Name of the kernel.
+        source: Element type of the array.
+        accumulator: Element type of the tile, which holds the elements.
+        result: Element type of the results.
+    """
+
+    def __init__(self, name: str, source: DType, accumulator: DType, result: DType) -> None:
         self.source, self.accumulator, self.result = source, accumulator, result
         self.nest = ProgramBuilder(f"{name}_short_rows", int64)
         self.nest.buffer("out0", result, writable=True)
@@ -70,11 +80,14 @@ class _ShortRows:
         self.arrays, self.length, self.inner = self.nest.sizes("n", 3)
         self.start, self.lane, self.array, self.at, self.o, self.t = (
             Var(name, int64) for name in ("start", "lane", "array", "at", "o", "t"))
-        identity = fold.identity(accumulator)
-        types = [int64 if k in fold.positions else accumulator for k in range(len(identity))]
-        self.identity = [convert(const(value, kind), kind) for value, kind in zip(identity, types, strict=True)]
-        self.accs = [Var(f"acc{k}", kind) for k, kind in enumerate(types)]
-        self.next = [Var(f"next{k}", kind) for k, kind in enumerate(types)]
+
+    @abstractmethod
+    def folded(self, element: Callable[[Expr], Expr]) -> list[Stmt]:
+        """Return statements that read a row; ``element(position)`` is an element of the row."""
+
+    @abstractmethod
+    def finished(self) -> Any:
+        """Return the result, after ``folded``."""
 
     def program(self) -> Program:
         """Return the finished nest: an iteration takes as many arrays as a tile holds, the last ones one by one."""
@@ -89,33 +102,52 @@ class _ShortRows:
     def _together(self) -> list[Stmt]:
         array, to = self.start + self.lane, self.o * _LANES + self.lane
         size = self.length * self.inner
-        found = Load("tile", (self.t * self.inner + self.o) * _LANES + self.lane, self.accumulator)
+
+        def element(position: Expr) -> Expr:
+            return Load("tile", (position * self.inner + self.o) * _LANES + self.lane, self.accumulator)
+
         return [
             loop(self.lane, _LANES, [loop(self.at, size, [
                 Store("tile", self.at * _LANES + self.lane, self._element(array * size + self.at))])]),
             loop(self.o, self.inner, [loop(self.lane, _LANES, [
-                *self._folded(found), *stores("results", to, self._finished(), self.result)], LoopKind.VECTOR)]),
+                *self.folded(element), *stores("results", to, self.finished(), self.result)], LoopKind.VECTOR)]),
             loop(self.lane, _LANES, [loop(self.o, self.inner, [
                 Store("out0", array * self.inner + self.o, Load("results", to, self.result))])]),
         ]
 
     def _alone(self) -> Stmt:
-        found = self._element((self.array * self.length + self.t) * self.inner + self.o)
-        return loop(self.o, self.inner, [
-            *self._folded(found), *stores("out0", self.array * self.inner + self.o, self._finished(), self.result)])
+        def element(position: Expr) -> Expr:
+            return self._element((self.array * self.length + position) * self.inner + self.o)  # type: ignore[no-any-return]
+
+        to = self.array * self.inner + self.o
+        return loop(self.o, self.inner, [*self.folded(element), *stores("out0", to, self.finished(), self.result)])
 
     def _element(self, at: Expr) -> Any:
         return convert(cast(Load("in0", at, self.source), arithmetic_dtype(self.source)), self.accumulator)
 
-    def _folded(self, found: Expr) -> list[Stmt]:
+
+class _Folds(ShortRows):
+    """Writer of a fold's nest."""
+
+    def __init__(self, name: str, fold: Fold, math: Callable[[DType], Any], source: DType, accumulator: DType,
+                 result: DType) -> None:
+        super().__init__(name, source, accumulator, result)
+        self.fold, self.m = fold, math(accumulator)
+        identity = fold.identity(accumulator)
+        types = [int64 if k in fold.positions else accumulator for k in range(len(identity))]
+        self.identity = [convert(const(value, kind), kind) for value, kind in zip(identity, types, strict=True)]
+        self.accs = [Var(f"acc{k}", kind) for k, kind in enumerate(types)]
+        self.next = [Var(f"next{k}", kind) for k, kind in enumerate(types)]
+
+    def folded(self, element: Callable[[Expr], Expr]) -> list[Stmt]:
+        """Combine the elements in their order."""
         x = Var("x", self.accumulator)
         values = self.fold.combine(self.m, tuple(self.accs), self.fold.element(self.m, x, self.t))
-        step: list[Stmt] = [Let(x, found), *[Let(var, value) for var, value in zip(self.next, values, strict=True)],
-                            *[Assign(acc, var) for acc, var in zip(self.accs, self.next, strict=True)]]
-        return [*[Declare(acc, value) for acc, value in zip(self.accs, self.identity, strict=True)],
-                loop(self.t, self.length, step)]
+        step: list[Stmt] = [Let(x, element(self.t)), *map(Let, self.next, values), *map(Assign, self.accs, self.next)]
+        return [*map(Declare, self.accs, self.identity), loop(self.t, self.length, step)]
 
-    def _finished(self) -> Any:
+    def finished(self) -> Any:
+        """Return the fold's result."""
         count = const(1, self.accumulator)
         (value,) = self.fold.finish(self.m, tuple(self.accs), count)
         return convert(value, arithmetic_dtype(self.result))
