@@ -43,9 +43,10 @@ def product_array(state: DeviceState, out: Any, operands: Sequence[Any], dim: in
     steps = [list(element_strides(x)) for x in arrays]
     along = [step.pop(dim) for step in steps]
     rest = [n for k, n in enumerate(shape) if k != dim % len(shape)]
-    sizes, strides = coalesce(tuple(rest), [tuple(step) for step in steps]) if rest else ((), [()] * 3)
-    if not sizes:
-        sizes, strides = (1,), [(0,)] * 3
+    if rest:
+        sizes, strides = coalesce(tuple(rest), [tuple(step) for step in steps])
+    if not rest or not sizes:
+        sizes, strides = (1,), [(0,) for _ in arrays]
     reach = [sum((n - 1) * abs(s) for n, s in zip(x.shape, element_strides(x), strict=True)) for x in arrays]
     index = index_dtype(state, (out.size, *reach))
     launch(state, ("vector_product", dtype, len(sizes), index), partial(vectors_nest, dtype, len(sizes), index),

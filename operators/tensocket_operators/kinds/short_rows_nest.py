@@ -143,8 +143,10 @@ class _Folds(ShortRows):
         """Combine the elements in their order."""
         x = Var("x", self.accumulator)
         values = self.fold.combine(self.m, tuple(self.accs), self.fold.element(self.m, x, self.t))
-        step: list[Stmt] = [Let(x, element(self.t)), *map(Let, self.next, values), *map(Assign, self.accs, self.next)]
-        return [*map(Declare, self.accs, self.identity), loop(self.t, self.length, step)]
+        combined = [Let(var, value) for var, value in zip(self.next, values, strict=True)]
+        step: list[Stmt] = [Let(x, element(self.t)), *combined, *map(Assign, self.accs, self.next)]
+        first = [Declare(acc, value) for acc, value in zip(self.accs, self.identity, strict=True)]
+        return [*first, loop(self.t, self.length, step)]
 
     def finished(self) -> Any:
         """Return the fold's result."""

@@ -124,8 +124,9 @@ class HostAllocator(Allocator):
                     self._arena = make_arena(self._compiler(), self._pool.limit, self._pool.keep, POOLED)
                 if self._arena is not None and self._serves_kernels:
                     host_memory.install(self._arena.variable, self._arena.handler, self.exhausted)
-                for use in self._waiting if self._arena is not None else ():
-                    use(self._arena)
+                if self._arena is not None:
+                    for use in self._waiting:
+                        use(self._arena)
                 self._started = True
 
     def when_started(self, use: Callable[[Arena], None]) -> None:

@@ -193,7 +193,8 @@ def _spread(taps: Taps, inner: int) -> Taps:
 def _joined(windows: tuple[Taps, ...]) -> Taps:
     """Return windows over several dimensions as windows over the flattened image."""
     def make() -> tuple[Any, None, None]:
-        flat, valid, dims = np.zeros((1,) * 2 * len(windows), np.int64), np.True_, len(windows)
+        dims = len(windows)
+        flat, valid = np.zeros((1,) * 2 * dims, np.int64), np.ones((1,) * 2 * dims, bool)
         for d, window in enumerate(windows):
             axes = [1] * 2 * dims
             axes[d], axes[dims + d] = window.positions.shape

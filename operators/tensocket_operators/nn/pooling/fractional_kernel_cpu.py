@@ -104,7 +104,7 @@ def fractional_array(state: DeviceState, out: Any, places: Any, source: Any, sam
     if not (samples.min() >= 0 and samples.max() < 1):  # positions outside of the image: the general path refuses them
         return False
     sizes, outputs = source.shape[-dims:], out.shape[-dims:]
-    real = dtype.numpy.type
+    real: Any = dtype.numpy.type
     steps = [float(real(n - k) / real(m - 1)) if m > 1 else 0.0 for n, m, k in zip(sizes, outputs, kernel, strict=True)]
     launch(state, ("fractional_pool", dtype, order), partial(fractional_nest, dtype, order), None,
            [out, places, source, samples],
