@@ -108,7 +108,7 @@ class ShortRows(ABC):
 
         return [
             loop(self.lane, _LANES, [loop(self.at, size, [
-                Store("tile", self.at * _LANES + self.lane, self._element(array * size + self.at))])]),
+                Store("tile", self.at * _LANES + self.lane, self.read(array * size + self.at))])]),
             loop(self.o, self.inner, [loop(self.lane, _LANES, [
                 *self.folded(element), *stores("results", to, self.finished(), self.result)], LoopKind.VECTOR)]),
             loop(self.lane, _LANES, [loop(self.o, self.inner, [
@@ -117,12 +117,13 @@ class ShortRows(ABC):
 
     def _alone(self) -> Stmt:
         def element(position: Expr) -> Expr:
-            return self._element((self.array * self.length + position) * self.inner + self.o)  # type: ignore[no-any-return]
+            return self.read((self.array * self.length + position) * self.inner + self.o)  # type: ignore[no-any-return]
 
         to = self.array * self.inner + self.o
         return loop(self.o, self.inner, [*self.folded(element), *stores("out0", to, self.finished(), self.result)])
 
-    def _element(self, at: Expr) -> Any:
+    def read(self, at: Expr) -> Any:
+        """Return an element of the array in the tile's element type."""
         return convert(cast(Load("in0", at, self.source), arithmetic_dtype(self.source)), self.accumulator)
 
 

@@ -14,10 +14,11 @@ import numpy as np
 
 from tensocket_core.device import DeviceState
 from tensocket_core.geometry import contiguous
+from tensocket_core.launch.kernel_handles import moved_handle
 from tensocket_core.launch.programs import launch
 from tensocket_plugins.contract.dtypes import DType, int32, int64
 from tensocket_plugins.ir.build.nest import ProgramBuilder, parallel
-from tensocket_plugins.ir.element_types import arithmetic_dtype
+from tensocket_plugins.ir.element_types import MOVED_AS, arithmetic_dtype
 from tensocket_plugins.ir.nodes import (
     Assign,
     Declare,
@@ -52,11 +53,11 @@ _ADJACENT: Final = 16
 #: Position for a window without elements.
 _NOWHERE: Final = (1 << 30) - 1
 
-Kind = Literal["sum", "max"]
+Kind = Literal["copy", "sum", "max"]
 
 
 def images_nest(kind: Kind, dtype: DType, lowest: Expr | None) -> Program:
-    """Return the program of ``sum_images`` or ``max_images``.
+    """Return the program of ``copy_images``, ``sum_images`` or ``max_images``.
 
     Its buffers are the result, for ``max`` that of positions, the table of positions, for ``sum`` that of weights, and
     the images. The sizes are the number of images, their elements before and after, and taps.
@@ -89,6 +90,8 @@ class _Images:
 
     def program(self) -> Program:
         """Return the finished nest: an iteration takes as many images as a tile holds, the last one by one."""
+        if self.kind == "copy":  # each element once: a tile would only move it once more
+            return self.nest.program(parallel([self.image], [self.images], [self._alone()]))
         number = Var("number", int64)
         whole = (self.start + _LANES) <= self.images
         body: list[Stmt] = [
@@ -128,6 +131,9 @@ class _Images:
 
     def _output(self, found: Expr) -> list[Stmt]:
         """Compute one output of an image from the elements at its taps, in their order."""
+        if self.kind == "copy":
+            place = cast(Load("positions", self.o, int32), int64)
+            return [Let(self.position, place), Declare(self.total, found)]
         at = self.o * self.taps + self.t
         step: list[Stmt] = [Let(self.position, cast(Load("positions", at, int32), int64)), Let(self.value, found)]
         inside = self.position >= 0
@@ -148,6 +154,18 @@ class _Images:
 def _suits(state: DeviceState, out: Any, source: Any, images: int, taps: int) -> bool:
     return _PROGRAMS.of(state) and images >= _IMAGES and taps <= _TAPS and max(out.size, source.size) <= (
         images * _ELEMENTS) and contiguous(out) and contiguous(source)
+
+
+def copy_images(state: DeviceState, out: Any, source: Any, maps: Sequence[Taps], dtype: DType) -> bool:
+    """Copy one element for each output of maps over the last dimensions; return whether the kernel suits the arrays."""
+    images, word = math.prod(source.shape[:source.ndim - len(maps)]), MOVED_AS.get(dtype, dtype)
+    if maps[-1].outputs >= _ADJACENT or word.itemsize != dtype.itemsize or not _suits(state, out, source, images, 1):
+        return False
+    flat = _joined(tuple(maps))
+    launch(state, ("images", "copy", word), partial(images_nest, "copy", word, None), None,
+           [moved_handle(out, dtype), flat.on(state, "positions"), moved_handle(source, dtype)],
+           [images, source.size // images, out.size // images, 1])
+    return True
 
 
 def sum_images(state: DeviceState, out: Any, source: Any, axis: int, taps: Taps, dtype: DType) -> bool:

@@ -15,6 +15,7 @@ from tensocket_plugins.ir.build.nest import ProgramBuilder, linear, parallel
 from tensocket_plugins.ir.nodes import (
     Assign,
     Declare,
+    If,
     Let,
     Load,
     Program,
@@ -36,7 +37,7 @@ _PROGRAMS: Final = Programs("fractional_pool", cpu=True, simt=False)
 def fractional_nest(dtype: DType, order: tuple[int, ...]) -> Program:
     """Return the program of ``fractional_array``.
 
-    Its buffers are the results, their positions in the flattened images, the images and random numbers from 0 to 1. The
+    Its buffers are the results, their positions in the flattened images, random numbers from 0 to 1 and the images. The
     sizes are the number of images, and for each dimension elements, windows and taps; the numbers are the windows' mean
     distances.
 
@@ -47,21 +48,21 @@ def fractional_nest(dtype: DType, order: tuple[int, ...]) -> Program:
     nest, dims = ProgramBuilder("fractional_pool", int64), len(order)
     nest.buffer("out0", dtype, writable=True)
     nest.buffer("out1", int64, writable=True)
-    nest.buffer("in0", dtype)
     nest.buffer("in1", dtype)
+    nest.buffer("in0", dtype)
     (images,), sizes, outputs, taps = (nest.sizes(*part) for part in (("n", 1), ("s", dims), ("m", dims), ("k", dims)))
     steps = [nest.number(f"step{d}", dtype) for d in range(dims)]
     (a,), o, t = nest.variables("a", 1), nest.variables("o", dims), nest.variables("t", dims)
     best, value, place, position = Var("best", dtype), Var("value", dtype), Var("place", int64), Var("position", int64)
     shares, starts = ([Var(f"{stem}{d}", kind) for d in range(dims)] for stem, kind in (
         ("share", dtype), ("start", int64)))
-    is_nan, had_nan, none = call("ne", value, value), call("ne", best, best), const(-1, int64)
-    better = Var("better", is_nan.dtype)
+    none = const(-1, int64)
+    larger = (best < value) | call("ne", value, value) | call("eq", place, none)
     at = linear([start + tap for start, tap in zip(starts, t, strict=True)], sizes)
     body: list[Stmt] = [
         Let(position, at), Let(value, Load("in0", linear([a], [images]) * _product(sizes) + position, dtype)),
-        Let(better, (best < value) | (is_nan & ~had_nan) | call("eq", place, none)),
-        Assign(best, select(better, value, best)), Assign(place, select(better, position, place))]
+        # The first NaN stays.
+        If(larger, (If(call("eq", best, best), (Assign(best, value), Assign(place, position))),))]
     for tap, count in zip(reversed(t), reversed(taps), strict=True):
         body = [loop(tap, count, body)]
     to = linear([a, *o], [images, *outputs])
@@ -107,6 +108,6 @@ def fractional_array(state: DeviceState, out: Any, places: Any, source: Any, sam
     real: Any = dtype.numpy.type
     steps = [float(real(n - k) / real(m - 1)) if m > 1 else 0.0 for n, m, k in zip(sizes, outputs, kernel, strict=True)]
     launch(state, ("fractional_pool", dtype, order), partial(fractional_nest, dtype, order), None,
-           [out, places, source, samples],
+           [out, places, samples, source],
            [math.prod(source.shape[:-dims]), *sizes, *outputs, *kernel, *steps])
     return True
