@@ -368,12 +368,11 @@ class Reduction(LadderOperator):
                 len(axes) != 1 or not contiguous(array)):
             return None
         from tensocket_plugins.ir.build.math import ExprMath
-
-        from .short_rows_nest import short_rows_nest, suits
+        from tensocket_plugins.ir.build.short_rows import short_rows_nest, suits_short_rows
 
         (axis,) = axes
         parts = math.prod(array.shape[:axis]), array.shape[axis], math.prod(array.shape[axis + 1:])
-        if not suits(state, *parts):
+        if not suits_short_rows(state.runtime.target, *parts):
             return None
         accumulator, stored = self.accumulator(state, compute), self._stored_dtype(compute)
         run = program(state, (self.name, "short rows", source, accumulator, stored),

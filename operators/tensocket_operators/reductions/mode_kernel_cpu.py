@@ -10,9 +10,8 @@ from tensocket_core.device import DeviceState
 from tensocket_core.geometry import contiguous
 from tensocket_core.launch.programs import launch
 from tensocket_plugins.contract.dtypes import DType, int64
+from tensocket_plugins.ir.build.short_rows import ShortRows, suits_short_rows
 from tensocket_plugins.ir.nodes import Assign, Declare, Expr, Let, Stmt, Var, call, const, loop, select
-
-from ..kinds.short_rows_nest import ShortRows, suits
 
 #: The longest rows: comparisons grow with the square of their length.
 _LONGEST: Final = 32
@@ -63,7 +62,7 @@ def mode_places(state: DeviceState, source: Any, axis: int, dtype: DType) -> Any
     shape = source.shape
     parts = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1:])
     if dtype.kind not in ("float", "int") or dtype.itemsize < 4 or shape[axis] > _LONGEST or not (
-            contiguous(source) and suits(state, *parts)):
+            contiguous(source) and suits_short_rows(state.runtime.target, *parts)):
         return None
     out = state.runtime.empty((*shape[:axis], 1, *shape[axis + 1:]), int64, state.stream)
     launch(state, ("mode", dtype), lambda: _Modes(dtype).program(), None, [out, source], parts)

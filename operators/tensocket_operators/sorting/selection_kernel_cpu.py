@@ -18,6 +18,7 @@ from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_plugins.contract.dtypes import DType, int32, int64
 from tensocket_plugins.ir.build.elements import load
 from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, parallel, split
+from tensocket_plugins.ir.build.short_rows import ShortRows, suits_short_rows
 from tensocket_plugins.ir.nodes import (
     Assign,
     Declare,
@@ -38,7 +39,6 @@ from tensocket_plugins.ir.nodes import (
 )
 from tensocket_plugins.ir.schedule.nest import product
 
-from ..kinds.short_rows_nest import ShortRows, suits
 from .bitonic_kernel import ordinal
 
 #: Length of a row up to which counting is faster than looking for digits.
@@ -200,7 +200,7 @@ def selected_positions(state: DeviceState, array: Any, dtype: DType, axis: int, 
     shape, strides = array.shape, element_strides(array)
     length = shape[axis]
     parts = math.prod(shape[:axis]), length, math.prod(shape[axis + 1:])
-    if rule == "kth" and length <= SHORT and contiguous(array) and suits(state, *parts):
+    if rule == "kth" and length <= SHORT and contiguous(array) and suits_short_rows(state.runtime.target, *parts):
         found = state.runtime.empty(tuple(1 if k == axis else n for k, n in enumerate(shape)), int64, state.stream)
         launch(state, ("select_short", dtype), lambda: _ShortSelect(dtype).program(), None, [found, array],
                [*parts, rank])

@@ -9,13 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket_plugins.contract.dtypes import DType, int64
-from tensocket_plugins.ir.build.elements import stores
-from tensocket_plugins.ir.build.fold import Fold
-from tensocket_plugins.ir.build.nest import ProgramBuilder, parallel
-from tensocket_plugins.ir.complex import convert
-from tensocket_plugins.ir.element_types import arithmetic_dtype
-from tensocket_plugins.ir.nodes import (
+from ...contract.dtypes import DType, int64
+from ..complex import convert
+from ..element_types import arithmetic_dtype
+from ..nodes import (
     Assign,
     Declare,
     Expr,
@@ -32,10 +29,11 @@ from tensocket_plugins.ir.nodes import (
     const,
     loop,
 )
+from ..target import Target
+from .elements import stores
+from .fold import Fold
+from .nest import ProgramBuilder, parallel
 
-from .programs import Programs
-
-_PROGRAMS: Final = Programs("short_rows", cpu=True, simt=False)
 #: Arrays that a tile holds, and the most elements of each.
 _LANES: Final = 16
 _ELEMENTS: Final = 512
@@ -44,9 +42,10 @@ _ARRAYS: Final = 2 * _LANES
 _ADJACENT: Final = 16
 
 
-def suits(state: Any, arrays: int, length: int, inner: int) -> bool:
-    """Whether the nest suits ``arrays`` contiguous arrays, [length, inner] each."""
-    return _PROGRAMS.of(state) and arrays >= _ARRAYS and inner < _ADJACENT and length * inner <= _ELEMENTS
+def suits_short_rows(target: Target | None, arrays: int, length: int, inner: int) -> bool:
+    """Whether the nest suits the target and ``arrays`` contiguous arrays, [length, inner] each."""
+    return target is not None and target.kind == "cpu" and arrays >= _ARRAYS and (
+        inner < _ADJACENT and length * inner <= _ELEMENTS)
 
 
 def short_rows_nest(name: str, fold: Fold, math: Callable[[DType], Any], source: DType, accumulator: DType,
