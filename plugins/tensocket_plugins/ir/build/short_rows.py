@@ -135,7 +135,8 @@ class _Folds(ShortRows):
         self.fold, self.m = fold, math(accumulator)
         identity = fold.identity(accumulator)
         types = [int64 if k in fold.positions else accumulator for k in range(len(identity))]
-        self.identity = [convert(const(value, kind), kind) for value, kind in zip(identity, types, strict=True)]
+        self.identity: list[Any] = [
+            convert(const(value, kind), kind) for value, kind in zip(identity, types, strict=True)]
         self.accs = [Var(f"acc{k}", kind) for k, kind in enumerate(types)]
         self.next = [Var(f"next{k}", kind) for k, kind in enumerate(types)]
 
