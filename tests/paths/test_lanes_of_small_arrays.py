@@ -192,3 +192,15 @@ def test_unpooling_of_many_lines(dtype: str) -> None:
     for _ in range(2):
         with pytest.raises(IndexError):
             F.max_unpool1d(values, wrong, 2)
+
+
+@pytest.mark.filterwarnings("error")
+def test_operators_take_batches_of_examples_at_once() -> None:
+    x, samples = torch.randn(4, 3, 40, 6, 6), torch.rand(3, 40, 2)
+    values, places = F.max_pool2d(x[0], 2, return_indices=True)
+    runs = [
+        lambda t: F.fractional_max_pool2d(t, 2, 3, _random_samples=samples), lambda t: F.interpolate(t, size=(4, 9)),
+        lambda t: torch.linalg.cross(t[..., :3], t[..., 3:]), lambda t: t.mode(-1).indices,
+        lambda t: F.max_unpool2d(values * t.sum(), places, 2)]
+    for run in runs:
+        assert torch.allclose(torch.func.vmap(run)(x), torch.stack([run(t) for t in x]))

@@ -166,11 +166,11 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     axis = _checked_axis("mode", input, dim)
     if input.ndim == 0:
         return ModeResult(input.clone(), input.new_zeros((), dtype=dtypes.int64))
-    return ModeResult(*_found(input, axis, call(mode_position, input, axis), keepdim))
+    return ModeResult(*_found(input, axis, call(mode_position, input, axis - input.ndim), keepdim))
 
 
 def _mode_position(state: Any, input: Any, axis: int) -> Any:
-    input = input.detach()
+    input, axis = input.detach(), axis + input.ndim
     shape = tuple(1 if k == axis else n for k, n in enumerate(input.shape))
     if not state.holds_data or 0 in input.shape:
         return input.new_empty(shape, dtype=dtypes.int64)
@@ -186,6 +186,7 @@ def _mode_position(state: Any, input: Any, axis: int) -> Any:
     return order.gather(axis, lengths.argmax(axis, True))
 
 
+#: ``axis`` is negative: it counts from the last dimension, so that batches do not change it.
 mode_position: Final = Custom(
     "mode_position(Tensor input, int axis) -> Tensor",
     "Last positions of the most frequent elements along an axis, which stays with size 1.",

@@ -180,20 +180,21 @@ def nearest_elements(input: Any, wanted: tuple[int, ...], factors: tuple[float |
 
 def _nearest_copies(state: Any, input: Any, wanted: tuple[int, ...], factors: tuple[float | None, ...],
                     exact: bool) -> Any:
-    shape = (*input.shape[:2], *wanted)
+    lead = input.ndim - len(wanted)
+    shape = (*input.shape[:lead], *wanted)
     if state.holds_data and 0 not in input.shape:
-        maps = [nearest_taps(n, m, f, exact) for n, m, f in zip(input.shape[2:], wanted, factors, strict=True)]
+        maps = [nearest_taps(n, m, f, exact) for n, m, f in zip(input.shape[lead:], wanted, factors, strict=True)]
         out = state.runtime.empty(shape, input.dtype, state.stream)
         if images_kernel_cpu.copy_images(state, out, input._array, maps, input.dtype):
             return wrap(out, state.key | dtype_bit(input.dtype))
     result = input = input.detach()
     for k, (m, factor) in enumerate(zip(wanted, factors, strict=True)):
         if not input._device_state.holds_data:
-            result = result.narrow(2 + k, 0, 1).expand(*[-1] * (2 + k), m, *[-1] * (input.ndim - 3 - k))
+            result = result.narrow(lead + k, 0, 1).expand(*[-1] * (lead + k), m, *[-1] * (len(wanted) - 1 - k))
             continue
-        places = nearest_places(input.shape[2 + k], m, factor, exact)
-        if m != input.shape[2 + k] or factor is not None:
-            result = result.index_select(2 + k, input.new_tensor(places.tolist(), dtype=dtypes.int64))
+        places = nearest_places(input.shape[lead + k], m, factor, exact)
+        if m != input.shape[lead + k] or factor is not None:
+            result = result.index_select(lead + k, input.new_tensor(places.tolist(), dtype=dtypes.int64))
     return result.clone() if result is input or not input._device_state.holds_data else result
 
 
