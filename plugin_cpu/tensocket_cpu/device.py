@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from .code.compiler import Compiler
     from .linear.halves import Halves
     from .lowp_gemm.products import LowPrecisionProducts
-    from .native import ReplayCompiler, ViewCompiler
+    from .native import Layout, ReplayCompiler, Resources, ViewCompiler
     from .threads.workers import Workers
 
 #: The number of elements from which a generated kernel beats NumPy's addition.
@@ -97,6 +97,7 @@ class CpuDevice(OpenDevice):
         self.kernels.register("gather", moving.gather)
         self._compiler: Compiler | None = None
         self._replays: ReplayCompiler | None = None
+        self._resources: Resources | None = None
         self._views: ViewCompiler | None = None
         self._lock = held_over_forks(threading.Lock(), Rank.COMPILERS)
 
@@ -212,19 +213,30 @@ class CpuDevice(OpenDevice):
 
             return make_words(self.compiler, LAYOUT, plan)
         if type(plan) is EntryPlan:
-            return make_entry(self.compiler, LAYOUT, plan, next_path)
+            return make_entry(self.compiler, LAYOUT, self._shared(LAYOUT), plan, next_path)
         if type(plan) is ProductPlan:
             library = self._library()
             return None if library is None else make_product(self.compiler, LAYOUT, library, plan, next_path)
         if type(plan) is JoinPlan:
-            return make_join(self.compiler, LAYOUT, plan, next_path)
+            return make_join(self.compiler, LAYOUT, self._shared(LAYOUT), plan, next_path)
         if type(plan) is ReplayPlan:
-            self._replays = self._replays or ReplayCompiler(lambda: self.compiler, LAYOUT)
+            self._replays = self._replays or ReplayCompiler(lambda: self.compiler, LAYOUT, self._shared(LAYOUT))
             return self._replays.compile(plan, next_path)
         if type(plan) is ViewPlan:
             self._views = self._views or ViewCompiler(lambda: self.compiler, LAYOUT)
             return self._views.compile(plan, next_path)
         return None
+
+    def _shared(self, layout: Layout) -> Resources:
+        """Return the addresses of memory and threads, which machine code reads."""
+        from .native import Resources
+
+        made = self._resources
+        if made is None:  # two threads may make one each; both work
+            made = self._resources = Resources(layout)
+            self.allocator.when_started(made.use_arena)
+            self.pool.when_started(made.use_workers)
+        return made
 
     def empty(self, shape: tuple[int, ...], dtype: DType, stream: Stream) -> Any:
         """Return an uninitialised C-contiguous array of ``dtype.numpy``.

@@ -158,10 +158,12 @@ def test_arguments_by_name_and_empty_slots_go_to_the_fallback(compiled):
 
 
 @pytest.mark.parametrize(("shape", "count", "dim", "fits"), [
-    ((64, 128), 2, 0, True), ((64, 128), 2, 1, True), ((64, 128), 3, 0, False), ((64, 129), 2, 0, False),
-    ((16384,), 1, 0, True), ((16385,), 1, 0, False), ((1,), 16385, 0, False), ((1,), 256, 0, True),
+    ((64, 2048), 2, 0, True), ((64, 2048), 2, 1, True), ((64, 2048), 3, 0, False), ((64, 2049), 2, 0, False),
+    ((262144,), 1, 0, True), ((262145,), 1, 0, False), ((2048, 1), 1, 1, True),
+    ((1,), 16385, 0, False), ((1,), 256, 0, True),
     ((128, 1), 2, 1, True), ((129, 1), 2, 1, False), ((2048, 4), 2, 1, True), ((2048, 3), 2, 1, False)])
-def test_bounds(compiled, rng, shape, count, dim, fits):
+def test_bounds(compiled, device, rng, shape, count, dim, fits):
+    device.allocator.array((1 << 16,), float32)  # the pool has started
     arrays = [rng.standard_normal(shape).astype(np.float32)] * count
     given = [*map(Holder, arrays)]
     answer = compiled()(given, dim)

@@ -385,7 +385,7 @@ def test_a_recording_inside_of_another_one() -> None:
 
 
 def test_large_and_empty_arrays_are_not_replayed() -> None:
-    for x in (values(1 << 14), np.zeros(0), np.zeros((3, 0)), values(6)[::-1]):
+    for x in (values(1 << 18), np.zeros(0), np.zeros((3, 0)), values(6)[::-1]):
         assert replay(lambda x: outcome(scaled(x, x, 1.0)), {0: x}) is None
 
 

@@ -1,4 +1,4 @@
-"""Replay: the launches of an earlier call on small arrays, repeated by one compiled function.
+"""Replay: the launches of an earlier call on arrays that are not large, repeated by one compiled function.
 
 The launches of an operator follow from dtypes, shapes, strides and the non-tensor arguments. After a few calls in which
 these are the same, the device records the launches and compiles the recording (``ReplayPlan``). Operators declare that
@@ -41,8 +41,9 @@ _TRIES: Final = 4
 #: The calls, if NumPy serves them otherwise: kernels have to be compiled then.
 PATIENCE = 1000
 _RECORDED: Final = 256
-#: Most elements of the first operand.
-ELEMENTS: Final = 1 << 14
+#: Most elements of the first operand; those of small arrays, and the calls for others, whose recording takes longer.
+ELEMENTS: Final = 1 << 17
+SMALL, CALLS_OF_LARGER = 1 << 14, 64
 #: Threads that run a call which may be recorded: operators inside it are part of it and make no recordings.
 _LEARNING: Final[set[int]] = by_thread(set())
 
@@ -90,7 +91,7 @@ def replayed(state: DeviceState, tensor_positions: Sequence[int], count: int, ru
                 last = found.newest
                 return result
         found.missed += 1
-        late = found.missed - patience
+        late = found.missed - (patience if array.size <= SMALL else CALLS_OF_LARGER)
         if late < 0 or late > CALLS * _TRIES:
             return run(*args)
         if late % CALLS == 0:

@@ -35,6 +35,7 @@ from ..shapes.views import sizes
 from .gather_scatter import check_long, checked_index, gather_valid
 from .gradients import along_dim_gradient
 from .small_selections import count_nonzero_path, trace_path
+from .vector_products import rolled_products, vector_product
 
 # ---------------------------------------------------------------------------------------- triangles and diagonals
 
@@ -276,9 +277,9 @@ def crossed(operator: str, input: Any, other: Any, dim: int) -> Any:
     if input.ndim == 0 or input.shape[axis] != 3 or other.shape[axis] != 3:
         raise ShapeError(operator, f"shapes {list(input.shape)} and {list(other.shape)}, dim {dim}",
                          "vectors have three elements", "choose the dim of the vectors")
-    following = [x.roll(-1, axis) for x in (input, other)]
-    last = [x.roll(-2, axis) for x in (input, other)]
-    return following[0] * last[1] - last[0] * following[1]
+    if input.dtype is not other.dtype or input.dtype.category > 2:
+        return rolled_products(input, other, axis)
+    return call(vector_product, input, other, axis - input.ndim)
 
 
 def _contracted(input: Any, other: Any, dims: Any) -> tuple[list[int], list[int]]:

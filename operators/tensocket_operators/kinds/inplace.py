@@ -162,7 +162,7 @@ class InPlace(InPlaceOperator, LadderOperator):
         def build() -> EntryPlan:
             return replace(self.origin.entry_plan(dtype, dtype, number), shape="into")
 
-        return EntrySpec((dtype, number), call.state.key | dtype_bit(dtype), build, call.kernel.limit,
+        return EntrySpec((dtype, number), call.state.key | dtype_bit(dtype), build,
                          counted=True) if entries.served(dtype) else None
 
     def _host_kernel(self, key: int, state: DeviceState) -> Kernel | None:

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 
 #: Elements up to which a formula evaluated with NumPy, in several passes, is cheaper than calling a generated kernel.
 _DERIVED_LIMIT: Final = 2048
+#: Elements up to which entries serve, while they hold the interpreter's lock; beyond, a call's time matters little.
+_MEDIUM: Final = 1 << 17
 #: Types of extra arguments that are passed to kernels.
 _EXTRAS: Final = (int, float, complex)
 _BOOL: Final = dtype_bit(dtypes.bool_)
@@ -260,15 +262,14 @@ class Pointwise(LadderOperator):
         return host_paths.number(kernel, key, dtype, self.converter(dtype), call.zero_dim, next_path)
 
     def entry(self, call: Signature) -> EntrySpec | None:
-        """Return an entry for small dense operands; if NumPy computes the same bits, it is compiled only later."""
-        state, compute, result = call.state, call.compute, call.result
-        if compute is None or result is None or not state.runtime.profile.host_resident or not (
+        """Return an entry for dense operands; if NumPy computes the same bits, it is compiled only later."""
+        compute, result = call.compute, call.result
+        if compute is None or result is None or not call.state.runtime.profile.host_resident or not (
                 self._served_by_key(call) and self._native(compute, result, call.number)):
             return None
         counted = call.kernel is not None and entries.exact(self.name)
-        limit = self._limit(state, compute) if call.kernel is None else call.kernel.limit
         return EntrySpec((compute, call.number, call.zero_dim), call.result_key,
-                         partial(self.entry_plan, compute, result, call.number), limit, counted)
+                         partial(self.entry_plan, compute, result, call.number), counted=counted)
 
     def _served_by_key(self, call: Signature) -> bool:
         """Whether the key decides everything for small arrays: it settles dtypes, and there are no extra arguments."""
@@ -297,7 +298,7 @@ class Pointwise(LadderOperator):
         nest = pointwise_nest(self.name, formula, specs, [Operand("flat", result)], 1, dtypes.int64)
         numbers = frozenset({last}) if number else frozenset()
         scalars = ("size", f"number{last}") if number else ("size",)
-        return plans.EntryPlan(nest, kinds, result, "same", scalars, numbers)
+        return plans.EntryPlan(nest, kinds, result, "same", scalars, numbers, _MEDIUM)
 
     def host_kernel(self, state: DeviceState, compute: DType, result: DType) -> Kernel | None:
         """Return the kernel for small arrays on a host-resident device: registered, else the formula in NumPy.
@@ -326,11 +327,6 @@ class Pointwise(LadderOperator):
                 entries.exact(self.name, compute) if registered is not None
                 else not self.extras and is_exact(self.formula, compute, kinds))
         return found
-
-    def _limit(self, state: DeviceState, compute: DType) -> int | None:
-        """Return the number of elements that one thread computes before several threads have started."""
-        registered = state.runtime.kernels.find(self.name, compute.name, direct=True)
-        return _DERIVED_LIMIT if registered is None else registered.limit
 
     def converter(self, compute: DType, position: int = 1) -> Convert:
         """Return the function that converts a number among the operands, by default the second, for kernels."""

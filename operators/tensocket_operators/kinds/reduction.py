@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.operator import check_dtype, missing_primitive
-from tensocket_core.geometry import Shape, coalesce, contiguous_strides, element_strides, normalize_axes
+from tensocket_core.geometry import Shape, coalesce, contiguous, contiguous_strides, element_strides, normalize_axes
 from tensocket_core.keys import DTYPE_MASK, DTYPE_OF, dtype_bit
 from tensocket_core.launch import entries, host_kernels
 from tensocket_core.launch.entries import EntrySpec
@@ -361,6 +361,9 @@ class Reduction(LadderOperator):
         from tensocket_plugins.ir.build.math import ExprMath
         from tensocket_plugins.ir.build.nest import reduction_nest
 
+        found = self._plan_of_short_rows(state, array, axes, keepdim, compute, source)
+        if found is not None:
+            return found
         strides = element_strides(array)
         outer_axes = [k for k in range(len(strides)) if k not in axes]
         outer_shape = tuple(array.shape[k] for k in outer_axes)
@@ -394,6 +397,27 @@ class Reduction(LadderOperator):
         shape, view = _result_shapes(array.shape, axes, keepdim)
         result = Result(shape, stored, state.key | dtype_bit(stored), None, None if view == shape else view)
         return Plan(run, tuple(scalars), (result,))
+
+
+    def _plan_of_short_rows(self, state: DeviceState, array: Any, axes: Shape, keepdim: bool, compute: DType,
+                            source: DType) -> Plan | None:
+        """Return the plan for a short dimension of many contiguous arrays, if the order of the fold does not matter."""
+        if self.empty or compute is not source or compute.kind == "complex" or compute.itemsize < 4 or (
+                len(axes) != 1 or not contiguous(array)):
+            return None
+        from tensocket_plugins.ir.build.math import ExprMath
+        from tensocket_plugins.ir.build.short_rows import short_rows_nest, suits_short_rows
+
+        (axis,) = axes
+        parts = math.prod(array.shape[:axis]), array.shape[axis], math.prod(array.shape[axis + 1:])
+        if not suits_short_rows(state.runtime.target, *parts):
+            return None
+        accumulator, stored = self.accumulator(state, compute), self._stored_dtype(compute)
+        run = program(state, (self.name, "short rows", source, accumulator, stored),
+                      lambda: short_rows_nest(self.name, self.fold, ExprMath, source, accumulator, stored), None)
+        shape, view = _result_shapes(array.shape, axes, keepdim)
+        result = Result(shape, stored, state.key | dtype_bit(stored), None, None if view == shape else view)
+        return Plan(run, parts, (result,))
 
 
 def _result_shapes(shape: Shape, axes: Shape, keepdim: bool) -> tuple[Shape, Shape]:

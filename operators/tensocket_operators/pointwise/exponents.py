@@ -31,12 +31,17 @@ def _exponent(m: Any, x: Any) -> Any:
     return m.where(m.eq(x, 0.0) | ~(m.abs(x) < math.inf), 0.0, found)
 
 
+def _power(m: Any, n: Any) -> Any:
+    """Return 2**n for integral n whose power is a normal number."""
+    whole, digits, bias = (dtypes.int64, 52, 1023) if m.dtype is dtypes.float64 else (dtypes.int32, 23, 127)
+    return m.bitcast((m.cast(n, whole) + bias) << digits, m.dtype)
+
+
 def _mantissa(m: Any, x: Any) -> Any:
     """Return ``x * 2**-n``, in two steps because the power may not be a normal number."""
     n = -_exponent(m, x)
     half = m.trunc(n * 0.5)
-    two = m.where(m.ne(x, x), 2.0, x * 0.0 + 2.0)
-    scaled = x * m.pow(two, half) * m.pow(two, n - half)
+    scaled = x * _power(m, half) * _power(m, n - half)
     return m.where(m.eq(x, 0.0) | ~(m.abs(x) < math.inf), x, scaled)
 
 

@@ -14,6 +14,8 @@ from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.dispatch.results import named_result
 from tensocket_core.geometry import normalize_axis
+from tensocket_core.keys import dtype_bit
+from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import (
     ArgumentError,
@@ -27,9 +29,11 @@ from ..array_paths import array_path
 from ..indexing.gather_scatter import gather_valid
 from ..indexing.selection import positions
 from ..kinds.composite import composite
+from ..kinds.view import Custom
 from ..scans.scans import found_derivative, gather_found
 from ..sorting.sorting import selection
 from ..unrolled.checks import declared, run_check
+from . import mode_kernel_cpu
 from .value_checks import any_outside
 
 if TYPE_CHECKING:
@@ -190,14 +194,34 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     axis = _checked_axis("mode", input, dim)
     if input.ndim == 0:
         return ModeResult(input.clone(), input.new_zeros((), dtype=dtypes.int64))
+    return ModeResult(*_found(input, axis, call(mode_position, input, axis - input.ndim), keepdim))
+
+
+def _mode_position(state: Any, input: Any, axis: int) -> Any:
+    input, axis = input.detach(), axis + input.ndim
+    shape = tuple(1 if k == axis else n for k, n in enumerate(input.shape))
+    if not state.holds_data or 0 in input.shape:
+        return input.new_empty(shape, dtype=dtypes.int64)
+    found = mode_kernel_cpu.mode_places(state, input._array, axis, input.dtype)
+    if found is not None:
+        return wrap(found, state.key | dtype_bit(dtypes.int64))
     order, size = functions.argsort(input, axis), input.shape[axis]
-    ordered = input.detach().gather(axis, order)
+    ordered = input.gather(axis, order)
     places = positions(input, size).reshape(tuple(size if k == axis else 1 for k in range(input.ndim)))
     later = ordered.narrow(axis, 1, size - 1) != ordered.narrow(axis, 0, size - 1)
-    begins = functions.cat([later.new_ones(tuple(1 if k == axis else n for k, n in enumerate(input.shape))), later],
-                           axis)
+    begins = functions.cat([later.new_ones(shape), later], axis)
     lengths = places - functions.where(begins, places, 0).cummax(axis)[0]
-    return ModeResult(*_found(input, axis, order.gather(axis, lengths.argmax(axis, True)), keepdim))
+    return order.gather(axis, lengths.argmax(axis, True))
+
+
+#: ``axis`` is negative: it counts from the last dimension, so that batches do not change it.
+mode_position: Final = Custom(
+    "mode_position(Tensor input, int axis) -> Tensor",
+    "Last positions of the most frequent elements along an axis, which stays with size 1.",
+    _mode_position,
+    method=False,
+    function=False,
+)
 
 
 @composite("kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> any")

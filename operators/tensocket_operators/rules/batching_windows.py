@@ -14,7 +14,8 @@ from tensocket_core.transforms.batching import Info, batching_rule, spread
 
 
 @batching_rule("resample", "fold_columns", "unfold_columns", "pool_max", "pool_max_gradient", "constant_pad", "border",
-               "triangle", "with_part")
+               "triangle", "with_part", "fractional_pool", "nearest_copies", "placed", "vector_product",
+               "mode_position")
 def _leading(info: Info, in_dims: Any, *args: Any) -> Any:
     """Run an operator that takes any leading dimensions; the last dimensions are those of one example."""
     values = [spread(info, x, d) if hasattr(x, "_key") else x for x, d in zip(args, in_dims, strict=True)]

@@ -14,8 +14,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..settings import get_num_threads
+
 Array = np.ndarray[Any, Any]
 Axes = tuple[int, ...]
+#: Elements from which on several threads transform faster than one.
+_MANY: Final = 1 << 14
 
 
 @cache
@@ -26,6 +30,11 @@ def _routines() -> Any:
     except ImportError:
         return None
     return module if all(hasattr(module, name) for name in ("c2c", "r2c", "c2r")) else None
+
+
+def _threads(x: Array) -> int:
+    """Return the number of threads that share the rows of an array; each row has the same bits for any number."""
+    return get_num_threads() if x.size >= _MANY else 1
 
 
 def _run(routine: Callable[[int], Array], count: int, scale: float) -> Array:
@@ -51,7 +60,7 @@ def complex_to_complex(x: Array, axes: Axes, scale: float, forward: bool) -> Arr
     """Return the transform of complex values, or without ``forward`` its inverse."""
     found = _routines()
     if found is not None:
-        return _run(lambda norm: found.c2c(x, axes, forward, norm, None, 1), _count(x, axes), scale)
+        return _run(lambda norm: found.c2c(x, axes, forward, norm, None, _threads(x)), _count(x, axes), scale)
     if forward:
         return _scaled(np.fft.fftn(x, axes=axes), scale)
     return _scaled(np.fft.ifftn(x, axes=axes, norm="forward"), scale)
@@ -61,7 +70,7 @@ def real_to_half(x: Array, axes: Axes, scale: float) -> Array:
     """Return the transform of real values, without the mirrored half of the last axis."""
     found = _routines()
     if found is not None:
-        return _run(lambda norm: found.r2c(x, axes, True, norm, None, 1), _count(x, axes), scale)
+        return _run(lambda norm: found.r2c(x, axes, True, norm, None, _threads(x)), _count(x, axes), scale)
     return _scaled(np.fft.rfftn(x, axes=axes), scale)
 
 
@@ -70,7 +79,7 @@ def half_to_real(x: Array, axes: Axes, scale: float, size: int) -> Array:
     found = _routines()
     if found is not None:
         count = _count(x, axes[:-1]) * size
-        return _run(lambda norm: found.c2r(x, axes, size, False, norm, None, 1), count, scale)
+        return _run(lambda norm: found.c2r(x, axes, size, False, norm, None, _threads(x)), count, scale)
     sizes = [*(x.shape[k] for k in axes[:-1]), size]
     return _scaled(np.fft.irfftn(x, s=sizes, axes=axes, norm="forward"), scale)
 

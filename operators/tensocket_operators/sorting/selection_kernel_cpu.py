@@ -8,15 +8,17 @@ The last pass finds the key's occurrence that stable order puts at the rank.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Literal
 
 from tensocket_core.device import DeviceState
-from tensocket_core.geometry import coalesce, element_strides
+from tensocket_core.geometry import coalesce, contiguous, element_strides
 from tensocket_core.launch.programs import index_dtype, launch
-from tensocket_plugins.contract.dtypes import DType, int64
+from tensocket_plugins.contract.dtypes import DType, int32, int64
 from tensocket_plugins.ir.build.elements import load
 from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, parallel, split
+from tensocket_plugins.ir.build.short_rows import ShortRows, suits_short_rows
 from tensocket_plugins.ir.nodes import (
     Assign,
     Declare,
@@ -157,6 +159,33 @@ class _Select:
         ]
 
 
+class _ShortSelect(ShortRows):
+    """Writer of a nest whose vector lanes are short rows: the counts of ``_by_counting`` for the rule ``kth``."""
+
+    def __init__(self, dtype: DType) -> None:
+        super().__init__("select_place", dtype, ordinal(load("in0", Var("at", int64), dtype)).dtype, int64)
+        (self.wanted,) = self.nest.sizes("rank", 1)
+        self.key, self.count = Var("key", self.accumulator), Var("count", int32)
+        self.found, self.q = Var("found", int64), Var("q", int64)
+
+    def read(self, at: Expr) -> Any:
+        """Return the key of an element."""
+        return ordinal(load("in0", at, self.source))
+
+    def folded(self, element: Callable[[Expr], Expr]) -> list[Stmt]:
+        """Count the elements before each one."""
+        other = element(self.q)
+        before = (other < self.key) | (call("eq", other, self.key) & (self.q < self.t))
+        return [Declare(self.found, const(0, int64)), loop(self.t, self.length, [
+            Let(self.key, element(self.t)), Declare(self.count, const(0, int32)),
+            loop(self.q, self.length, [Assign(self.count, self.count + cast(before, int32))]),
+            Assign(self.found, select(call("eq", self.count, cast(self.wanted, int32)), self.t, self.found))])]
+
+    def finished(self) -> Any:
+        """Return the position."""
+        return self.found
+
+
 def selected_positions(state: DeviceState, array: Any, dtype: DType, axis: int, rule: Rule, rank: int) -> Any:
     """Return the positions of the elements of a rank along ``axis``, in stable order with NaN last.
 
@@ -170,6 +199,12 @@ def selected_positions(state: DeviceState, array: Any, dtype: DType, axis: int, 
     """
     shape, strides = array.shape, element_strides(array)
     length = shape[axis]
+    parts = math.prod(shape[:axis]), length, math.prod(shape[axis + 1:])
+    if rule == "kth" and length <= SHORT and contiguous(array) and suits_short_rows(state.runtime.target, *parts):
+        found = state.runtime.empty(tuple(1 if k == axis else n for k, n in enumerate(shape)), int64, state.stream)
+        launch(state, ("select_short", dtype), lambda: _ShortSelect(dtype).program(), None, [found, array],
+               [*parts, rank])
+        return found
     others = [k for k in range(len(shape)) if k != axis]
     sizes, (outer,) = coalesce(tuple(shape[k] for k in others), [tuple(strides[k] for k in others)]) if others else (
         (), [()])

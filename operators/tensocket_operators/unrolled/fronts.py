@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_core.dispatch.fallback import uncounted
 from tensocket_core.dispatch.modes import ACTIVE, STATE, thread_state
+from tensocket_core.launch.replay import CALLS_OF_LARGER, SMALL
 from tensocket_core.promotion import DEFAULT_DTYPE
 from tensocket_core.recording import OVERRIDDEN_KERNELS, RECORDING_SLOW_PATHS
 from tensocket_plugins.contract.launch_recorder import RECORDERS
@@ -132,7 +133,9 @@ class _Front:
         """Return the function of a call's notes."""
         count: list[str] = []
         if may_launch(notes, args):
-            notes.scope["left"], notes.scope["promote"] = [LAUNCHED_CALLS], partial(self._promote, key, notes)
+            small = all(x._array.size <= SMALL for value in args for x in tensors_in(value))
+            calls = LAUNCHED_CALLS if small else min(LAUNCHED_CALLS, CALLS_OF_LARGER)  # these launch kernels already
+            notes.scope["left"], notes.scope["promote"] = [calls], partial(self._promote, key, notes)
             count = ["left[0] -= 1", f"if left[0] == 0: promote({', '.join(notes.names)})"]
         return notes.function(result, self._forget, count)
 

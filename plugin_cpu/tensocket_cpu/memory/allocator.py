@@ -68,6 +68,7 @@ class HostAllocator(Allocator):
         self._serves_kernels = serves_kernels
         self._pool = TokenPool(limit, _physical_memory() // 4 if keep is None else keep)
         self._arena: Arena | None = None
+        self._waiting: list[Callable[[Arena], None]] = []
         self._started = compiler is None
         self._lock = threading.Lock()
         in_children(self, HostAllocator.renew_locks)
@@ -123,7 +124,17 @@ class HostAllocator(Allocator):
                     self._arena = make_arena(self._compiler(), self._pool.limit, self._pool.keep, POOLED)
                 if self._arena is not None and self._serves_kernels:
                     host_memory.install(self._arena.variable, self._arena.handler, self.exhausted)
+                if self._arena is not None:
+                    for use in self._waiting:
+                        use(self._arena)
                 self._started = True
+
+    def when_started(self, use: Callable[[Arena], None]) -> None:
+        """Call ``use`` with the pool in machine code as soon as there is one."""
+        with self._lock:
+            self._waiting.append(use)
+            if self._arena is not None:
+                use(self._arena)
 
     def allocate(self, nbytes: int, stream: Stream) -> Block:
         """Return a block whose ``buffer`` is a flat uint8 array."""

@@ -54,6 +54,10 @@ class Arena:
         immortal(self._state)
         immortal(self._handler)
 
+    def address_of(self, field: str) -> int:
+        """Return the address of a word of the state."""
+        return ctypes.addressof(self._state) + ctypes.sizeof(ctypes.c_uint64) * FIELDS.index(field)
+
     def __getitem__(self, field: str) -> int:
         return int(self._state[FIELDS.index(field)])
 

@@ -1,4 +1,4 @@
-"""Native entries: kernels as built-in functions of the interpreter, for arrays so small that overhead dominates."""
+"""Native entries: kernels as built-in functions of the interpreter, where the time of a call matters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from .joins import make_join
 from .layout import LAYOUT, Layout, find_layout
 from .products import make_product
 from .replay import ReplayCompiler
+from .resources import Resources
 from .views import ViewCompiler
 
-__all__ = ["LAYOUT", "Layout", "ReplayCompiler", "ViewCompiler", "find_layout", "make_entry", "make_join",
+__all__ = ["LAYOUT", "Layout", "ReplayCompiler", "Resources", "ViewCompiler", "find_layout", "make_entry", "make_join",
            "make_product"]

@@ -25,9 +25,12 @@ from tensocket_plugins.ir.nodes import Call, Const, Expr, Var
 from tensocket_plugins.ir.printers.llvm import print_llvm
 from tensocket_plugins.ir.printers.llvm_calls import entry_name, slots, split_loop
 
+from ..code.executable import grain
 from ..code.immortal import immortal
+from ..memory.allocator import POOLED
 from .changes import check_target, count_change
 from .layout import DENSE, Layout
+from .resources import Resources, resources_text
 from .wrappers import new_wrapper, open_wrapper, python_number, slot_offsets
 from .writer import Text
 
@@ -60,13 +63,14 @@ class Words(np.ndarray[Any, Any]):
 _METHODS: Final[dict[tuple[str, int], _MethodDef]] = {}
 
 
-def make_entry(compiler: Compiler, layout: Layout, plan: EntryPlan,
+def make_entry(compiler: Compiler, layout: Layout, resources: Resources, plan: EntryPlan,
                next_path: Callable[..., Any]) -> Callable[..., Any] | None:
     """Compile a native entry.
 
     Args:
         compiler: The compiler of the machine code.
         layout: The byte offsets of fields.
+        resources: Memory and threads.
         plan: The plan, with a program that is scheduled for a processor; its buffers are the result and the operands
             that are arrays.
         next_path: Serves calls that do not fit the plan, with the same arguments.
@@ -80,7 +84,7 @@ def make_entry(compiler: Compiler, layout: Layout, plan: EntryPlan,
     if plan.wrapper is not None and offsets is None:
         return None
     w = Text()
-    text = _text(w, plan, layout, offsets or {}, next_path)
+    text = _text(w, plan, layout, offsets or {}, resources, next_path)
     addresses, library = compiler.compile_text(plan.program.name, text, [_NAME], vectors=all_vectors(plan.program))
     return make_builtin(plan.program.name, addresses[0], w, (library, next_path, plan))
 
@@ -122,7 +126,7 @@ def make_method(name: str, address: int, words: Words) -> Callable[..., Any]:
     return entry
 
 
-def _text(w: Text, plan: EntryPlan, layout: Layout, offsets: dict[str, int],
+def _text(w: Text, plan: EntryPlan, layout: Layout, offsets: dict[str, int], resources: Resources,
           next_path: Callable[..., Any]) -> str:
     """Return the LLVM IR of the kernel and of the function around it."""
     w.do(f"  %table = load ptr, ptr {w.op(f'getelementptr i8, ptr %self, i64 {layout.data}')}")
@@ -141,6 +145,8 @@ def _text(w: Text, plan: EntryPlan, layout: Layout, offsets: dict[str, int],
     arrays = {k: items[k] for k in range(given) if k not in words}
     _check(w, plan, layout, arrays, [item for item, value in rest if value is LAST_DIM])
     sizes = _sizes(w, plan, layout, arrays)
+    w.do(f"  %block = bitcast ptr {w.known(resources.address)} to ptr")
+    _divide(w, plan, sizes)
     if plan.shape == "into":
         assert plan.wrapper is not None
         counter = w.field(target, offsets[plan.wrapper.counter], "ptr")
@@ -158,8 +164,8 @@ def _text(w: Text, plan: EntryPlan, layout: Layout, offsets: dict[str, int],
     call_next_path(w, layout, next_path)
     kernel = print_llvm(plan.program, pointer_field=layout.data, internal=True)
     head = f"define ptr @{_NAME}(ptr %self, ptr %args, i64 %count, ptr %names) {{"
-    return "\n".join([kernel, head, "entry:", f"  %slots = alloca [{len(slots(plan.program))} x i64], align 16",
-                      "  %beyond = alloca i32", *w.lines, "}", ""])
+    reserved = [f"  %slots = alloca [{len(slots(plan.program))} x i64], align 16", "  %beyond = alloca i32"]
+    return "\n".join([kernel, resources_text(POOLED), head, "entry:", *reserved, *w.lines, "}", ""])
 
 
 def _new_result(w: Text, plan: EntryPlan, layout: Layout, offsets: dict[str, int],
@@ -254,18 +260,35 @@ def _sizes(w: Text, plan: EntryPlan, layout: Layout, arrays: dict[int, str]) -> 
     return found
 
 
+def _divide(w: Text, plan: EntryPlan, sizes: dict[str, str]) -> None:
+    """Set ``%pieces``, the most parts of the iterations that are worth a thread; go to ``slow`` if no worker runs."""
+    if plan.shape not in ("same", "into") or plan.rows:
+        w.do("  %pieces = add i64 0, 1")
+        return
+    least = grain(plan.program.kernels[0])
+    many = w.op(f"icmp sgt i64 {sizes['size']}, {least}")
+    workers, enough = w.label(), w.label()
+    w.do(f"br i1 {many}, label %{workers}, label %{enough}")
+    w.do(f"{workers}:")
+    w.branch([w.op("call i1 @ready(ptr %block)")], enough)
+    twice = w.op(f"mul i64 {sizes['size']}, 2")
+    parts = w.op(f"udiv i64 {twice}, {least}")
+    w.do(f"  %pieces = select i1 {many}, i64 {parts}, i64 1")
+
+
 def _allocate(w: Text, plan: EntryPlan, layout: Layout, sizes: dict[str, str]) -> tuple[str, str]:
     """Allocate the result; return the array and its rank."""
     dtype = w.known(id(np.dtype(plan.result.numpy)))
-    w.do(f"call void {w.known(layout.retain)}(ptr {dtype})")
     lost = {"same": 0, "rows": 1}.get(plan.shape)
     rank = "0"
     if lost is not None:
         wide = w.op(f"sub i64 {sizes['rank']}, {lost}")
         rank = w.op(f"trunc i64 {wide} to i32")
-    made = w.op(f"call ptr {w.known(layout.new_array)}(ptr {w.known(id(np.ndarray))}, ptr {dtype}, i32 {rank}, "
-                f"ptr {sizes['shape']}, ptr null, ptr null, i32 0, ptr null)")
-    w.branch([w.op(f"icmp ne ptr {made}, null")], otherwise="failed")
+    large = plan.shape == "same"  # others have few elements
+    nbytes = w.op(f"mul i64 {sizes['size']}, {plan.result.itemsize}") if large else "0"
+    made = w.op(f"call ptr @allocate(ptr %block, ptr {dtype}, i32 {rank}, ptr {sizes['shape']}, ptr null, "
+                f"i64 {nbytes})")
+    w.branch([w.op(f"icmp ne ptr {made}, null")])
     return made, rank
 
 
@@ -291,7 +314,8 @@ def _run(w: Text, plan: EntryPlan, arrays: dict[int, str], result: str, sizes: d
     end = "1"
     if split is not None:
         end = _extent(w, split.stop, dict(zip([item.name for item in slots(plan.program)], words, strict=True)))
-    w.do(f"call void @{entry_name(0, plan.program.kernels[0])}(ptr %slots, i64 0, i64 {end})")
+    kernel = entry_name(0, plan.program.kernels[0])
+    w.do(f"call void @divide(ptr %block, ptr @{kernel}, ptr %slots, i64 {end}, i64 %pieces)")
 
 
 def _extent(w: Text, stop: Expr, known: dict[str, str]) -> str:

@@ -1,8 +1,8 @@
-"""Joins of small dense arrays as built-in functions: the result is made and filled without NumPy's iterators.
+"""Joins of dense arrays as built-in functions: the result is made and filled without NumPy's iterators.
 
-Guard: a list or tuple of dense arrays of one dtype that fit each other, an int in range, a small result without zeros
-among its sizes. Work: a new array, and copies of contiguous bytes. All other calls go to the next path, with the same
-arguments.
+Guard: a list or tuple of dense arrays of one dtype that fit each other, an int in range, a result that is not large and
+has no zeros among its sizes. Work: a new array, and copies of contiguous bytes. All other calls go to the next path,
+with the same arguments.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import numpy as np
 
 from tensocket_plugins.contract.plans import JoinPlan
 
+from ..memory.allocator import POOLED
 from .entries import call_next_path, make_builtin
 from .layout import DENSE, Layout
+from .resources import Resources, resources_text
 from .wrappers import new_wrapper, open_wrapper, python_int, slot_offsets
 from .writer import Text
 
@@ -27,21 +29,22 @@ _NAME: Final = "tensocket_join"
 _RANKS: Final = 8
 #: Results with fewer dimensions have one memory format.
 _FORMATS_FROM: Final = 4
-#: The most bytes of a result; larger results take their memory from the pool.
-_BYTES: Final = 1 << 16
+#: The most bytes of a result; threads may share the copies of larger ones.
+_BYTES: Final = 1 << 20
 #: The most copies of less than ``_SHORT`` bytes on average. On two columns, NumPy is as fast from 128 float32 elements
 #: on; on rows of four elements, it takes twice as long at all sizes (``timeit`` of ``cat`` along the last dimension).
 _COPIES: Final = 256
 _SHORT: Final = 16
 
 
-def make_join(compiler: Compiler, layout: Layout, plan: JoinPlan,
+def make_join(compiler: Compiler, layout: Layout, resources: Resources, plan: JoinPlan,
               next_path: Callable[..., Any]) -> Callable[..., Any] | None:
     """Compile a native entry for ``cat``, or for ``stack``.
 
     Args:
         compiler: The compiler of the machine code.
         layout: The byte offsets of fields.
+        resources: Memory and threads.
         plan: The plan.
         next_path: Serves calls that do not fit the plan, with the same arguments.
 
@@ -52,13 +55,13 @@ def make_join(compiler: Compiler, layout: Layout, plan: JoinPlan,
     if offsets is None:
         return None
     w, dtype = Text(), np.dtype(plan.dtype.numpy)
-    text = _text(w, layout, plan, dtype, offsets, next_path)
+    text = _text(w, layout, resources, plan, dtype, offsets, next_path)
     (address,), code = compiler.compile_text(_NAME, text, [_NAME])
     return make_builtin("stack" if plan.new_dim else "cat", address, w, (code, dtype, plan, next_path))
 
 
-def _text(w: Text, layout: Layout, plan: JoinPlan, dtype: np.dtype[Any], offsets: dict[str, int],
-          next_path: Callable[..., Any]) -> str:
+def _text(w: Text, layout: Layout, resources: Resources, plan: JoinPlan, dtype: np.dtype[Any],
+          offsets: dict[str, int], next_path: Callable[..., Any]) -> str:
     """Return the LLVM IR. It holds no references of its own: no Python code runs between its first check and the last
     copy, because only objects with references to others start a garbage collection, and NumPy's arrays are not such.
     """
@@ -72,13 +75,12 @@ def _text(w: Text, layout: Layout, plan: JoinPlan, dtype: np.dtype[Any], offsets
     _axis(w, plan, rank, python_int(w, layout, w.field(dim, layout.type, "ptr"), dim))
     _measure(w, plan)
     _check(w, layout, plan, dtype, at, rank)
-    made = _allocate(w, layout, dtype)
+    made = _allocate(w, resources, dtype)
     _copy(w, layout, plan, at, made)
     w.do(f"ret ptr {new_wrapper(w, layout, plan.wrapper, offsets, made, '1')}")
-    w.do("failed:")
-    w.do("ret ptr null")
     call_next_path(w, layout, next_path)
-    return "\n".join([f"define ptr @{_NAME}(ptr %self, ptr %args, i64 %count, ptr %names) {{", "entry:",
+    head = f"define ptr @{_NAME}(ptr %self, ptr %args, i64 %count, ptr %names) {{"
+    return "\n".join([resources_text(POOLED), head, "entry:",
                       f"  %sizes = alloca [{_RANKS} x i64]", "  %beyond = alloca i32", *w.lines, "}",
                       "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)", ""])
 
@@ -160,7 +162,8 @@ def _check(w: Text, layout: Layout, plan: JoinPlan, dtype: np.dtype[Any], at: in
     copies = w.op("mul i64 %outer, %many")
     few = w.op(f"icmp sle i64 {copies}, {_COPIES}")
     long = w.op(f"icmp sge i64 {nbytes}, {w.op(f'mul i64 {copies}, {_SHORT}')}")
-    w.branch([w.op(f"or i1 {few}, {long}")])
+    w.do("%alone = icmp eq i64 %many, 1")
+    w.branch([w.op(f"or i1 %alone, {w.op(f'or i1 {few}, {long}')}")])
 
 
 def _compare(w: Text, plan: JoinPlan, sizes: str, strides: str) -> None:
@@ -186,18 +189,19 @@ def _compare(w: Text, plan: JoinPlan, sizes: str, strides: str) -> None:
     w.do("compared:")
 
 
-def _allocate(w: Text, layout: Layout, dtype: np.dtype[Any]) -> str:
+def _allocate(w: Text, resources: Resources, dtype: np.dtype[Any]) -> str:
     w.do(f"store i64 %along.next, ptr {w.op('getelementptr i64, ptr %sizes, i64 %axis')}")
-    w.do(f"call void {w.known(layout.retain)}(ptr {w.known(id(dtype))})")
-    ranks = w.op("trunc i64 %ranks to i32")
-    made = w.op(f"call ptr {w.known(layout.new_array)}(ptr {w.known(id(np.ndarray))}, ptr {w.known(id(dtype))}, "
-                f"i32 {ranks}, ptr %sizes, ptr null, ptr null, i32 0, ptr null)")
-    w.branch([w.op(f"icmp ne ptr {made}, null")], "allocated", "failed")
+    ranks, nbytes = w.op("trunc i64 %ranks to i32"), w.op("mul i64 %along.next, %area")
+    made = w.op(f"call ptr @allocate(ptr {w.known(resources.address)}, ptr {w.known(id(dtype))}, i32 {ranks}, "
+                f"ptr %sizes, ptr null, i64 {nbytes})")
+    w.branch([w.op(f"icmp ne ptr {made}, null")], "allocated")
     return made
 
 
 def _copy(w: Text, layout: Layout, plan: JoinPlan, at: int, made: str) -> None:
-    """Copy the rows of each operand, ``%outer`` runs of contiguous bytes, to their places in the result."""
+    """Copy the rows of each operand, ``%outer`` runs of contiguous bytes, to their places in the result; a single
+    operand is one run.
+    """
     row = w.op("mul i64 %along.next, %inner")
     data = w.field(made, layout.data, "ptr")
     w.do("br label %copy")
@@ -207,7 +211,8 @@ def _copy(w: Text, layout: Layout, plan: JoinPlan, at: int, made: str) -> None:
     array = w.field(w.item("%items", "%p", "ptr"), at, "ptr")
     source = w.field(array, layout.data, "ptr")
     size = "1" if plan.new_dim else w.item(w.field(array, layout.shape, "ptr"), "%axis", "i64")
-    width = w.op(f"mul i64 {size}, %inner")
+    width = w.op(f"select i1 %alone, i64 {w.op(f'mul i64 {row}, %outer')}, i64 {w.op(f'mul i64 {size}, %inner')}")
+    runs = w.op("select i1 %alone, i64 1, i64 %outer")
     w.do("br label %row")
     w.do("row:")
     w.do("%r = phi i64 [0, %copy], [%r.next, %row]")
@@ -217,7 +222,7 @@ def _copy(w: Text, layout: Layout, plan: JoinPlan, at: int, made: str) -> None:
     w.do(f"%from.next = getelementptr i8, ptr %from, i64 {width}")
     w.do(f"%to.next = getelementptr i8, ptr %to, i64 {row}")
     w.do("%r.next = add i64 %r, 1")
-    w.do(f"br i1 {w.op('icmp slt i64 %r.next, %outer')}, label %row, label %copied")
+    w.do(f"br i1 {w.op(f'icmp slt i64 %r.next, {runs}')}, label %row, label %copied")
     w.do("copied:")
     w.do(f"%place.next = getelementptr i8, ptr %place, i64 {width}")
     w.do("%p.next = add i64 %p, 1")

@@ -34,6 +34,8 @@ class Layout:
         data, rank, shape, strides, dtype, flags: Offsets of an array's fields.
         new_array: ``PyArray_NewFromDescr``.
         set_base: ``PyArray_SetBaseObject``.
+        clear: ``PyErr_Clear``.
+        set_variable, reset_variable: ``PyContextVar_Set`` and ``PyContextVar_Reset``.
         call: ``PyObject_Vectorcall``.
         retain, release: ``Py_IncRef`` and ``Py_DecRef``.
         tuple_size, tuple_new, tuple_set: ``PyTuple_Size``, ``PyTuple_New`` and ``PyTuple_SetItem``.
@@ -57,6 +59,9 @@ class Layout:
     flags: int
     new_array: int
     set_base: int
+    clear: int
+    set_variable: int
+    reset_variable: int
     call: int
     retain: int
     release: int
@@ -154,6 +159,8 @@ def _functions() -> dict[str, int]:
     capsule = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
     table = api.PyCapsule_GetPointer(capsule, None)
     named = {"call": api.PyObject_Vectorcall, "retain": api.Py_IncRef, "release": api.Py_DecRef,
+             "clear": api.PyErr_Clear,
+             "set_variable": api.PyContextVar_Set, "reset_variable": api.PyContextVar_Reset,
              "tuple_size": api.PyTuple_Size, "tuple_new": api.PyTuple_New,
              "tuple_set": api.PyTuple_SetItem, "new_integer": api.PyLong_FromLongLong,
              "list_new": api.PyList_New, "list_get": api.PyList_GetItem, "list_set": api.PyList_SetItem,

@@ -61,13 +61,21 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A launch of a kernel, with places instead of addresses."""
+    """A launch of a kernel, with places instead of addresses.
+
+    Attributes:
+        words: The words after the slots of the arrays; all words, if ``data`` is given.
+        pieces: The most parts of the iterations that are worth a thread.
+        data: Positions of the words that are addresses of the arrays; empty if slots come first.
+    """
 
     entry: Any
     places: tuple[Place, ...]
     written: tuple[bool, ...]
     words: bytes
     count: int
+    pieces: int = 1
+    data: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +189,11 @@ class Recording:
                 raise RecordingRefused("a kernel that reads what no kernel wrote")
         written |= {(p.kind, p.number) for p, writes in zip(places, call.written, strict=True) if writes}
         launch = call.arguments
-        if launch.data:
-            raise RecordingRefused("a call of a library, which takes other addresses each time")
         words = launch.words[8 * len(places):]
-        return Launch(call.kernel, tuple(places), tuple(call.written), words, launch.iterations)
+        if launch.data:
+            words = _replaced(launch.words, launch.data, [0] * len(places))
+        return Launch(call.kernel, tuple(places), tuple(call.written), words, launch.iterations, launch.pieces,
+                      launch.data)
 
     def _zero(self, x: Array, number: int) -> tuple[Place, int]:
         place, nbytes = self._place(address_of(x)), x.itemsize
@@ -209,7 +218,8 @@ class Recording:
 
     def same(self, other: Recording) -> bool:
         """Whether two recordings, of calls on operands with different contents, are equal."""
-        mine, others = ([(tuple((launch.entry.address, launch.places, launch.written, launch.words, launch.count)
+        mine, others = ([(tuple((launch.entry.address, launch.places, launch.written, launch.words, launch.count,
+                                 launch.pieces, launch.data)
                                 for launch in x.launches), x.ranges, x.zeros, x.blocks, x.made.is_tuple,
                           [(c.dtype, c.shape, c.strides, c.tobytes()) for c in x.constants],
                           [(r.dtype, r.shape, r.strides) for r in x.made.arrays])] for x in (self, other))
@@ -238,11 +248,22 @@ class Recording:
 
 def run(launch: Launch, addresses: Sequence[int]) -> None:
     """Call a kernel with arrays at other addresses."""
+    if launch.data:
+        launch.entry(_replaced(launch.words, launch.data, addresses), 0, launch.count)
+        return
     # A kernel reads only the pointers of the arrays in its slots.
     bytes_at: list[Any] = [(ctypes.c_ubyte * 1).from_address(address) for address in addresses]
     arrays = [np.frombuffer(x, np.uint8) for x in bytes_at]
     slots = struct.pack(f"={len(arrays)}Q", *map(array_slot, arrays))
     launch.entry(slots + launch.words, 0, launch.count)
+
+
+def _replaced(words: bytes, positions: Sequence[int], values: Sequence[int]) -> bytes:
+    """Return words with other values at some positions."""
+    numbers = list(struct.unpack(f"={len(words) // 8}Q", words))
+    for position, value in zip(positions, values, strict=True):
+        numbers[position] = value
+    return struct.pack(f"={len(numbers)}Q", *numbers)
 
 
 def _contents(x: Array) -> bytes:

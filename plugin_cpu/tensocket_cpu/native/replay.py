@@ -37,16 +37,18 @@ from .writer import Text
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
     from .layout import Layout
+    from .resources import Resources
 
 Array = Any
 Function = Callable[..., RecordedCall | None]
-#: The most bytes of an array; larger arrays take their memory from the pool.
-_BYTES: Final = 1 << 16
+#: The most bytes of an array, and of all memory between launches, which belongs to the recording.
+_BYTES: Final = 1 << 20
+_BLOCKS: Final = 1 << 21
 #: The most operands and kernels of a call; below, the most words of a table for each 16 kernels.
 _OPERANDS: Final = 16
 _CALLS: Final = 64
-#: The seconds up to which launches that threads may divide are faster on one thread.
-_DIVIDED: Final = 25e-6
+#: The most seconds of a call, which holds the interpreter's lock; beyond, the time between launches matters little.
+_LONGEST: Final = 1e-3
 _WORDS: Final = 1 << 10
 #: The byte that fills memory before the trial of a call, and the number of such blocks for each result.
 _MARK: Final = 0xA5
@@ -57,8 +59,8 @@ _MASK: Final = (1 << 64) - 1
 class ReplayCompiler:
     """Compiles replays for one device; their machine code is the same for all wrappers of a class."""
 
-    def __init__(self, compiler: Callable[[], Compiler], layout: Layout) -> None:
-        self._compiler, self._layout = compiler, layout
+    def __init__(self, compiler: Callable[[], Compiler], layout: Layout, resources: Resources) -> None:
+        self._compiler, self._layout, self._resources = compiler, layout, resources
         self._codes: dict[type, _Code | None] = {}
 
     @quiet  # warnings about the contents of trial operands do not concern the program
@@ -69,11 +71,11 @@ class ReplayCompiler:
             return None
         given = [*operands.values()]
         draws = [operands_like(given, 0)]
-        first, divided = _recorded(function, draws[0], plan)
-        if not isinstance(first, Recording):
+        first = _recorded(function, draws[0], plan)
+        if not isinstance(first, Recording) or sum(first.blocks) > _BLOCKS:
             return None
         draws += [operands_like(given, kind, first.ranges) for kind in range(1, KINDS)]
-        recordings = [first, *[_recorded(function, contents, plan)[0] for contents in draws[1:]]]
+        recordings = [first, *[_recorded(function, contents, plan) for contents in draws[1:]]]
         if not all(x is OTHER_BRANCH or (x is not None and first.same(x)) for x in recordings):
             return None
         if not all(x is OTHER_BRANCH or x.agrees(contents, x.made.arrays)
@@ -90,7 +92,7 @@ class ReplayCompiler:
         if not all(call() is None if x is OTHER_BRANCH else _agrees(call, x.made, contents, wrapper.array)
                    for x, contents, call in zip(recordings, draws, calls, strict=True)):
             return None
-        if divided and _seconds(calls[0]) > _DIVIDED:
+        if _seconds(calls[0]) > _LONGEST:
             return None
         table.lead_to(next_path)
         return compiled
@@ -102,7 +104,7 @@ class ReplayCompiler:
             if offsets is not None:
                 w = Text()
                 w.addresses = [0] * len(Head)
-                text = replay_text(w, self._layout, wrapper, offsets)
+                text = replay_text(w, self._layout, self._resources, wrapper, offsets)
                 (address,), library = self._compiler().compile_text(NAME, text, [NAME])
                 code = _Code(address, w.addresses[len(Head):], library)
             self._codes[wrapper.kind] = code
@@ -165,7 +167,7 @@ class _Writer:
     def result(self, x: Array, wrapper: WrapperLayout) -> list[int]:
         """Return the record of a result."""
         values = [value if x.ndim else value_0d for _, value, value_0d in wrapper.slots]
-        return [id(x.dtype), x.ndim, self.put(x.shape), self.put(x.strides), *map(id, values)]
+        return [id(x.dtype), x.ndim, self.put(x.shape), self.put(x.strides), x.nbytes, *map(id, values)]
 
     def range(self, known: Range) -> list[int]:
         """Return the record of the values that an operand may have."""
@@ -181,19 +183,27 @@ class _Writer:
             operands: The number of operands: the numbers of results follow theirs.
         """
         moving = [place.kind in ("operand", "result") for place in launch.places]
-        cells = self.put([0 if moves else fixed(place) for place, moves in zip(launch.places, moving, strict=True)])
-        slots = self.put([cells + 8 * k - (POINTER_FIELD or 0) for k in range(len(launch.places))])
-        self.put(struct.unpack(f"={len(launch.words) // 8}Q", launch.words))
-        patches = [[cells + 8 * k, place.number + (operands if place.kind == "result" else 0), place.offset]
+        given = [0 if moves else fixed(place) for place, moves in zip(launch.places, moving, strict=True)]
+        words = list(struct.unpack(f"={len(launch.words) // 8}Q", launch.words))
+        if launch.data:  # a library's words have the addresses themselves
+            for position, address in zip(launch.data, given, strict=True):
+                words[position] = address
+            slots = self.put(words)
+            places = [slots + 8 * position for position in launch.data]
+        else:
+            cells = self.put(given)
+            places = [cells + 8 * k for k in range(len(given))]
+            slots = self.put([*[place - (POINTER_FIELD or 0) for place in places], *words])
+        patches = [[places[k], place.number + (operands if place.kind == "result" else 0), place.offset]
                    for k, place in enumerate(launch.places) if moving[k]]
-        return [launch.entry.address, slots, launch.count], patches
+        return [launch.entry.address, slots, launch.count, launch.pieces], patches
 
 
-def _recorded(function: Function, operands: Sequence[Array | None], plan: ReplayPlan) -> tuple[Any, bool]:
-    """Record a function on operands; also return whether threads may divide its launches.
+def _recorded(function: Function, operands: Sequence[Array | None], plan: ReplayPlan) -> Any:
+    """Record a function on operands.
 
-    The first result is a ``Recording``; ``OTHER_BRANCH`` if the function took another branch than other calls; None if
-    launches alone do not make its results.
+    Return a ``Recording``; ``OTHER_BRANCH`` if the function took another branch than other calls; None if launches
+    alone do not make its results.
     """
     before = _bytes(operands)
     try:
@@ -201,22 +211,22 @@ def _recorded(function: Function, operands: Sequence[Array | None], plan: Replay
             made, recorder = record_launches(partial(function, *operands), wants_kernels=plan.wants_kernels,
                                              rounds_freely=plan.rounds_freely)
             if not all(zero for _, _, zero in recorder.zeros):
-                return OTHER_BRANCH, False
+                return OTHER_BRANCH
             if plan.wants_kernels and not plan.rounds_freely and not _equal(made, function(*operands)):
-                return None, False
+                return None
     except ReplayForbiddenError:
-        return None, False
+        return None
     if made is None or not recorder.whole or not (
             len(recorder.calls) <= _CALLS and 0 < len(made.arrays) <= RESULTS):
-        return None, False
+        return None
     if not all(_small(x) and _whole(x) for x in made.arrays) or before != _bytes(operands):
-        return None, False
+        return None
     try:
-        return Recording(made, recorder, operands), recorder.divided
+        return Recording(made, recorder, operands)
     except OtherBranch:
-        return OTHER_BRANCH, False
+        return OTHER_BRANCH
     except RecordingRefused:
-        return None, False
+        return None
 
 
 def _equal(made: RecordedCall | None, other: RecordedCall | None) -> bool:
@@ -257,6 +267,7 @@ def _table(code: _Code, known: Recording, operands: Mapping[int, Array | None], 
     except IndexError:
         return None
     w.table[Head.IS_TUPLE] = made.is_tuple
+    w.table[Head.DIVIDED] = any(launch.pieces > 1 for launch in known.launches)
     w.table[Head.ARGUMENTS] = max((*operands, *trailing)) + 1
     # The recording keeps kernels and its arrays' dtypes alive.
     w.table.alive = known, blocks, operands, trailing, code

@@ -11,7 +11,9 @@ import numpy as np
 
 from tensocket_plugins.contract.plans import WrapperLayout
 
+from ..memory.allocator import POOLED
 from .layout import Layout
+from .resources import Resources, resources_text
 from .writer import Text
 
 NAME: Final = "tensocket_replay"
@@ -20,11 +22,11 @@ RESULTS: Final = 8
 _EMPTY: Final = ()
 _ARRAYS: Final = 24
 #: The number of words of a record. Operand: position, dtype (0: None), rank, address of sizes and strides. Result:
-#: dtype, rank, addresses of sizes and of strides; then the slots' values. Patch: address to write, number of the array,
-#: bytes after its first element. Kernel: function, slots, iterations. Trailing argument: position, object. Range:
-#: number of the operand, count of its elements, smallest value, count of values from there on, one other value. Zero:
-#: address, mask of the bits.
-_OPERAND, _RESULT, _PATCH, _KERNEL, _TRAILING, _RANGE, _ZERO = 4, 4, 3, 3, 2, 5, 2
+#: dtype, rank, addresses of sizes and of strides, bytes; then the slots' values. Patch: address to write, number of the
+#: array, bytes after its first element. Kernel: function, slots, iterations, pieces. Trailing argument: position,
+#: object. Range: number of the operand, count of its elements, smallest value, count of values from there on, one other
+#: value. Zero: address, mask of the bits.
+_OPERAND, _RESULT, _PATCH, _KERNEL, _TRAILING, _RANGE, _ZERO = 4, 5, 3, 4, 2, 5, 2
 
 
 class Head(IntEnum):
@@ -47,6 +49,7 @@ class Head(IntEnum):
     RANGE_PLACE = 13
     ZERO_PLACE = 15
     NEXT_PATH = 16
+    DIVIDED = 17
 
 
 class _Loops:
@@ -82,22 +85,25 @@ class _Loops:
             yield number, w.op(f"getelementptr i64, ptr {first}, i64 {w.op(f'mul i64 {number}, {words}')}")
 
 
-def replay_text(w: Text, layout: Layout, wrapper: WrapperLayout, offsets: dict[str, int]) -> str:
+def replay_text(w: Text, layout: Layout, resources: Resources, wrapper: WrapperLayout, offsets: dict[str, int]) -> str:
     """Return the function's LLVM IR.
 
     Args:
         w: A text without lines; its addresses are the head.
         layout: The byte offsets of fields.
+        resources: Memory and threads.
         wrapper: The layout of operands and results; only its class and the names of its slots matter.
         offsets: The byte offsets of its slots.
     """
     loops = _Loops(w)
     w.do(f"  %table = load ptr, ptr {w.op(f'getelementptr i8, ptr %self, i64 {layout.data}')}")
+    w.do(f"  %block = bitcast ptr {w.known(resources.address)} to ptr")
     w.branch([w.op("icmp eq ptr %names, null"),
               w.op(f"icmp sge i64 %count, {w.item('%table', Head.ARGUMENTS, 'i64')}")])
     with loops.records(Head.TRAILING, _TRAILING) as (_, record):
         given = w.item("%args", w.item(record, 0, "i64"), "ptr")
         w.branch([w.op(f"icmp eq ptr {given}, {w.item(record, 1, 'ptr')}")])
+    _check_workers(w)
     _check(w, loops, layout, wrapper, offsets)
     _check_ranges(w, loops)
     _make(w, loops, layout, _RESULT + len(wrapper.slots))
@@ -105,17 +111,27 @@ def replay_text(w: Text, layout: Layout, wrapper: WrapperLayout, offsets: dict[s
         address = w.item("%data", w.item(record, 1, "i64"), "i64")
         w.do(f"store i64 {w.op(f'add i64 {address}, ' + w.item(record, 2, 'i64'))}, ptr {w.item(record, 0, 'ptr')}")
     with loops.records(Head.KERNELS, _KERNEL) as (_, record):
-        w.do(f"call void {w.item(record, 0, 'ptr')}(ptr {w.item(record, 1, 'ptr')}, i64 0, i64 "
-             f"{w.item(record, 2, 'i64')})")
+        w.do(f"call void @divide(ptr %block, ptr {w.item(record, 0, 'ptr')}, ptr {w.item(record, 1, 'ptr')}, "
+             f"i64 {w.item(record, 2, 'i64')}, i64 {w.item(record, 3, 'i64')})")
     _check_zeros(w, loops, layout)
     _answer(w, loops, layout, wrapper, offsets)
     w.do("slow:")
     answer = w.op(f"call ptr {w.known(layout.call)}(ptr {w.item('%table', Head.NEXT_PATH, 'ptr')}, ptr %args, "
                   "i64 %count, ptr %names)")
     w.do(f"ret ptr {answer}")
-    return "\n".join([f"define ptr @{NAME}(ptr %self, ptr %args, i64 %count, ptr %names) {{", "entry:",
+    head = f"define ptr @{NAME}(ptr %self, ptr %args, i64 %count, ptr %names) {{"
+    return "\n".join([resources_text(POOLED), head, "entry:",
                       f"  %data = alloca [{_ARRAYS} x i64]", f"  %made = alloca [{RESULTS} x ptr]", *loops.places,
                       *w.lines, "}", ""])
+
+
+def _check_workers(w: Text) -> None:
+    """Go to ``slow`` if no worker runs, but threads may divide a kernel."""
+    look, ready = w.label(), w.label()
+    alone = w.op(f"icmp eq i64 {w.item('%table', Head.DIVIDED, 'i64')}, 0")
+    w.do(f"br i1 {alone}, label %{ready}, label %{look}")
+    w.do(f"{look}:")
+    w.branch([w.op("call i1 @ready(ptr %block)")], ready)
 
 
 def _check(w: Text, loops: _Loops, layout: Layout, wrapper: WrapperLayout, offsets: dict[str, int]) -> None:
@@ -148,14 +164,20 @@ def _check(w: Text, loops: _Loops, layout: Layout, wrapper: WrapperLayout, offse
 
 
 def _check_ranges(w: Text, loops: _Loops) -> None:
-    """Compare the values of operands that have ranges."""
+    """Compare the values of operands that have ranges: all of them without a branch, as vectors."""
+    bad = f"%{w.label()}.at"
+    loops.places.append(f"  {bad} = alloca i64")
+    w.do(f"store i64 0, ptr {bad}")
     with loops.records(Head.RANGES, _RANGE) as (_, record):
         elements = w.item("%data", w.item(record, 0, "i64"), "ptr")
         low, span, other = (w.item(record, k, "i64") for k in (2, 3, 4))
         with loops.over(w.item(record, 1, "i64")) as k:
             value = w.item(elements, k, "i64")
-            inside = w.op(f"icmp ult i64 {w.op(f'sub i64 {value}, {low}')}, {span}")
-            w.branch([w.op(f"or i1 {inside}, {w.op(f'icmp eq i64 {value}, {other}')}")])
+            outside = w.op(f"icmp uge i64 {w.op(f'sub i64 {value}, {low}')}, {span}")
+            wrong = w.op(f"and i1 {outside}, {w.op(f'icmp ne i64 {value}, {other}')}")
+            before, more = w.op(f"load i64, ptr {bad}"), w.op(f"zext i1 {wrong} to i64")
+            w.do(f"store i64 {w.op(f'or i64 {before}, {more}')}, ptr {bad}")
+    w.branch([w.op(f"icmp eq i64 {w.op(f'load i64, ptr {bad}')}, 0")])
 
 
 def _check_zeros(w: Text, loops: _Loops, layout: Layout) -> None:
@@ -187,18 +209,16 @@ def _opened(w: Text, layout: Layout, kind: str, offset: int, item: str) -> str:
 def _make(w: Text, loops: _Loops, layout: Layout, words: int) -> None:
     """Allocate the results."""
     given = w.item("%table", Head.OPERANDS, "i64")
-    arrays, retain = w.known(id(np.ndarray)), w.known(layout.retain)
     with loops.records(Head.RESULTS, words) as (number, record):
         dtype = w.item(record, 0, "ptr")
-        w.do(f"call void {retain}(ptr {dtype})")
         rank = w.op(f"trunc i64 {w.item(record, 1, 'i64')} to i32")
-        made = w.op(f"call ptr {w.known(layout.new_array)}(ptr {arrays}, ptr {dtype}, i32 {rank}, ptr "
-                    f"{w.item(record, 2, 'ptr')}, ptr {w.item(record, 3, 'ptr')}, ptr null, i32 0, ptr null)")
+        made = w.op(f"call ptr @allocate(ptr %block, ptr {dtype}, i32 {rank}, ptr {w.item(record, 2, 'ptr')}, "
+                    f"ptr {w.item(record, 3, 'ptr')}, i64 {w.item(record, 4, 'i64')})")
         there, lost = w.label(), w.label()
         w.do(f"br i1 {w.op(f'icmp ne ptr {made}, null')}, label %{there}, label %{lost}")
         w.do(f"{lost}:")
         _release(w, loops, layout, "0", number)
-        w.do("ret ptr null")
+        w.do("br label %slow")
         w.do(f"{there}:")
         w.do(f"store ptr {made}, ptr {w.op(f'getelementptr ptr, ptr %made, i64 {number}')}")
         place = w.op(f"getelementptr i64, ptr %data, i64 {w.op(f'add i64 {given}, {number}')}")

@@ -69,6 +69,7 @@ class ThreadPool:
         self._make_workers = make_workers
         self._lock = threading.Lock()
         self._workers: Workers | None = None
+        self._waiting: list[Callable[[Workers], None]] = []
         self._run: Callable[[Entry, bytes, int, int], None] = self._first
         in_children(self, ThreadPool.forget_workers)
 
@@ -77,6 +78,13 @@ class ThreadPool:
         """The native workers, with their threads started; None if the process has none."""
         self._ready()
         return self._workers
+
+    def when_started(self, use: Callable[[Workers], None]) -> None:
+        """Call ``use`` with the native workers whenever they start."""
+        with self._lock:
+            self._waiting.append(use)
+            if self._workers is not None:
+                use(self._workers)
 
     def resize(self, threads: int) -> None:
         """Use ``threads`` threads, the caller included.
@@ -90,6 +98,8 @@ class ThreadPool:
         with self._lock:
             self.threads = threads
             self._run = self._first
+            if self._workers is not None:
+                self._workers.pause()
 
     def forget_workers(self) -> None:
         """Reset the pool in a forked child, which has none of the threads."""
@@ -116,6 +126,8 @@ class ThreadPool:
             if self._workers is not None:
                 self._workers.resize(self.threads)
                 self._run = self._native
+                for use in self._waiting:
+                    use(self._workers)
             else:
                 self._run = PythonWorkers(self.threads).run
 

@@ -124,6 +124,10 @@ class Workers:
             finally:
                 self._release(self._pool)
 
+    def pause(self) -> None:
+        """Announce that no worker runs, until ``resize``: machine code then leaves it to its callers to start them."""
+        self._set("most", 0)
+
     def close(self) -> None:
         """End all workers when the interpreter ends; later kernels run in the caller alone."""
         with self._lock:

@@ -57,6 +57,7 @@ RECORDS: dict[str, list[Case]] = UNARY | POSITIVE | BINARY | REDUCED | {
     "lerp": [(X, Y, 0.3), (X, Y, P), (X, ROW, ONE)],
     "clamp": [(X, -1.0, 1.0), (X, -P, P), (X, P, -P), (X, ROW - 1, ONE)],
     "where": [(MASK, X, Y), (MASK, ROW, COLUMN), (MASK, X, 2.0), (MASK, 1.0, X)],
+    "vector_product": [(X, Y, -1), (X, Y[:1], -1)],
     "reverse": [(X, (0,)), (CUBE, (0, 2))],
     "rolled": [(X, (1,), (-1,)), (CUBE, (1, -2, 1), (-2, -1, -2))],
     "repeated_whole": [(X, (2, 3)), (CUBE, (2, 1))],

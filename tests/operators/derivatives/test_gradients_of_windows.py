@@ -48,6 +48,7 @@ RECORDS: dict[str, Case] = {
     "max_pool2d_with_indices_backward": (
         lambda g, x: call(OPERATORS["max_pool2d_with_indices_backward"], g, x, 2, 1, 0, 1, False,
                           torch.tensor([[[0], [3]]], device="ref")), ((1, 2, 1), (1, 3, 2))),
+    "fractional_pool": (record("fractional_pool", SAMPLES[..., :2], (1, 0), (2, 2), (1, 1), first=True), (IMAGE,)),
     "border": (record("border", (2, 1), "reflect"), (LINE,)),
     "constant_pad": (record("constant_pad", (1, -1, 2, 0), 3.0), (IMAGE,)),
     "add_bias": (record("add_bias"), (IMAGE, (1, 1, 1))),
@@ -87,6 +88,7 @@ COMPOSED: dict[str, Case] = {
     "adaptive_max_pool3d": (lambda x: f.adaptive_max_pool3d(x, 1)[0], (CUBE,)),
     "fractional_max_pool2d": (lambda x: f.fractional_max_pool2d(x, 1, 2, _random_samples=SAMPLES[..., :2]), (IMAGE,)),
     "fractional_max_pool3d": (lambda x: f.fractional_max_pool3d(x, 1, 2, _random_samples=SAMPLES), (CUBE,)),
+    "unpooled_lines": (lambda x: call(COMPOSITES["unpooled_lines"], x, PLACES, "max_unpool1d", 4), ((1, 2),)),
     "max_unpool1d": (unpooled(1), ((1, 1, 1),)), "max_unpool2d": (unpooled(2), ((1, 1, 1, 1),)),
     "max_unpool3d": (unpooled(3), ((1, 1, 1, 1, 1),)),
     "interpolate": (lambda x: f.interpolate(x, scale_factor=1.5, mode="bicubic"), (IMAGE,)),

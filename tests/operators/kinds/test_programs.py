@@ -20,9 +20,9 @@ for module in pkgutil.walk_packages(tensocket_operators.__path__, "tensocket_ope
     import_module(module.name)
 
 #: All declarations; a new one is added here, and gets tests of its own on both kinds of devices.
-NAMES = {"bags", "ctc_flows", "ctc_scores", "flip", "gather and scatter of runs", "grid_sample", "histogram", "pad",
-         "place_points", "randperm",
-         "read_points", "row_norm_gradients", "scan", "select", "slopes_points", "sort by digits", "topk"}
+NAMES = {"bags", "ctc_flows", "ctc_scores", "flip", "fractional_pool", "gather and scatter of runs", "grid_sample",
+         "histogram", "pad", "place", "place_points", "randperm", "read_points", "row_norm_gradients", "scan", "select",
+         "slopes_points", "small_images", "sort by digits", "topk"}
 
 
 @pytest.fixture(autouse=True)

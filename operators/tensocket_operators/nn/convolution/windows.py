@@ -23,10 +23,11 @@ from tensocket_core.strides import empty_strided_array, format_strides, public_s
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.launch_recorder import note_range
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from ...kinds.view import Custom
 from ..pooling import kernel as pool_kernel
-from . import kernel, pad_kernel_cpu
+from . import images_kernel_cpu, kernel, pad_kernel_cpu
 from .taps import Taps
 
 _LAST: Final = {4: channels_last, 5: channels_last_3d}
@@ -87,7 +88,8 @@ def _resample(state: Any, input: Any, dim: int, taps: Taps) -> Any:
     if state.runtime.target is None:
         return laid_like(_resample_by_parts(state, input.detach(), axis, taps), source)
     out = empty_image(state, shape, dtype, source)
-    kernel.resample_array(state, out, source, axis, taps, dtype)
+    if not images_kernel_cpu.sum_images(state, out, source, axis, taps, dtype):
+        kernel.resample_array(state, out, source, axis, taps, dtype)
     return _wrapped(state, out, dtype)
 
 
@@ -220,7 +222,9 @@ def _pool(state: Any, input: Any, windows: tuple[Taps, ...]) -> tuple[Any, Any]:
         best, chosen = _pool_by_parts(state, input.detach(), windows, shape)
         return laid_like(best, source), laid_like(chosen, source)
     out, places = empty_image(state, shape, dtype, source), empty_image(state, shape, dtypes.int64, source)
-    pool_kernel.pool_array(state, out, places, source, windows, dtype)
+    lowest = pool_kernel.lowest(arithmetic_dtype(dtype))
+    if not images_kernel_cpu.max_images(state, out, places, source, windows, dtype, lowest):
+        pool_kernel.pool_array(state, out, places, source, windows, dtype)
     return _wrapped(state, out, dtype), _wrapped(state, places, dtypes.int64)
 
 

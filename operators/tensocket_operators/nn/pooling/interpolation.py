@@ -10,12 +10,16 @@ from tensocket_core import functions
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.registry import COMPOSITES
+from tensocket_core.keys import dtype_bit
+from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError, UndefinedDtype
 
 from ...array_paths import REAL, array_path
 from ...kinds.composite import composite
+from ...kinds.view import Custom
 from ...shapes.views import sizes
+from ..convolution import images_kernel_cpu
 from ..convolution.windows import laid_like
 from .resampling import (
     Maps,
@@ -166,22 +170,43 @@ def _taken(image: Any, wanted: tuple[int, ...], factors: tuple[float | None, ...
 
 
 @composite("nearest_elements(Tensor input, any wanted, any factors, bool exact) -> Tensor", method=False,
-           function=False, host_path=array_path(_taken, accepts=(*REAL, dtypes.uint8)),
+           function=False, host_path=array_path(_taken, accepts=(*REAL, dtypes.uint8)), replayable=True,
            derivative=Derivative(input=lambda grad, input_shape, factors, exact: (
                _nearest_gradient(grad, input_shape, factors, exact))))
 def nearest_elements(input: Any, wanted: tuple[int, ...], factors: tuple[float | None, ...], exact: bool) -> Any:
     """Resize an image by copying the nearest elements of the input."""
-    result = input
+    return laid_like(call(nearest_copies, input, wanted, factors, exact), input._array)
+
+
+def _nearest_copies(state: Any, input: Any, wanted: tuple[int, ...], factors: tuple[float | None, ...],
+                    exact: bool) -> Any:
+    lead = input.ndim - len(wanted)
+    shape = (*input.shape[:lead], *wanted)
+    if state.holds_data and 0 not in input.shape:
+        maps = [nearest_taps(n, m, f, exact) for n, m, f in zip(input.shape[lead:], wanted, factors, strict=True)]
+        out = state.runtime.empty(shape, input.dtype, state.stream)
+        if images_kernel_cpu.copy_images(state, out, input._array, maps, input.dtype):
+            return wrap(out, state.key | dtype_bit(input.dtype))
+    result = input = input.detach()
     for k, (m, factor) in enumerate(zip(wanted, factors, strict=True)):
         if not input._device_state.holds_data:
-            result = result.narrow(2 + k, 0, 1).expand(*[-1] * (2 + k), m, *[-1] * (input.ndim - 3 - k))
+            result = result.narrow(lead + k, 0, 1).expand(*[-1] * (lead + k), m, *[-1] * (len(wanted) - 1 - k))
             continue
-        places = nearest_places(input.shape[2 + k], m, factor, exact)
-        if m != input.shape[2 + k] or factor is not None:
-            result = result.index_select(2 + k, input.new_tensor(places.tolist(), dtype=dtypes.int64))
-    if result is input or not input._device_state.holds_data:
-        result = result.clone()
-    return laid_like(result, input._array)
+        places = nearest_places(input.shape[lead + k], m, factor, exact)
+        if m != input.shape[lead + k] or factor is not None:
+            result = result.index_select(lead + k, input.new_tensor(places.tolist(), dtype=dtypes.int64))
+    return result.clone() if result is input or not input._device_state.holds_data else result
+
+
+nearest_copies: Final[Custom] = Custom(
+    "nearest_copies(Tensor input, any wanted, any factors, bool exact) -> Tensor",
+    "The nearest elements of an image of another size.",
+    _nearest_copies,
+    method=False,
+    function=False,
+    replayable=True,
+    moves=True,
+)
 
 
 @composite("upsample(Tensor input, any size=None, any scale_factor=None, str mode='nearest', "

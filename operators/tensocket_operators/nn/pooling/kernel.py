@@ -6,12 +6,13 @@ import math
 from typing import Any, Final
 
 from tensocket_core.device import DeviceState
-from tensocket_core.geometry import coalesce, element_strides
+from tensocket_core.geometry import coalesce, contiguous, element_strides
+from tensocket_core.launch.kernel_handles import moved_handle
 from tensocket_core.launch.plan import Plan, launch_planned
-from tensocket_core.launch.programs import index_dtype, program
+from tensocket_core.launch.programs import index_dtype, launch, program
 from tensocket_plugins.contract.dtypes import DType, int32, int64
 from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, linear, parallel
-from tensocket_plugins.ir.element_types import arithmetic_dtype
+from tensocket_plugins.ir.element_types import MOVED_AS, arithmetic_dtype
 from tensocket_plugins.ir.nodes import (
     Assign,
     Combine,
@@ -34,14 +35,19 @@ from tensocket_plugins.ir.nodes import (
 )
 from tensocket_plugins.ir.strategies import Strategy
 
+from ...kinds.programs import Programs
 from ..convolution.kernel import _clamped, _inside, _reach, _sum, _tap
 from ..convolution.taps import Taps
 
 #: Position for a window without elements; larger than every real position, so that real positions win.
 _NOWHERE: Final = (1 << 30) - 1
+#: Rows that one iteration of ``place_nest`` clears and fills.
+_ROWS: Final = 64
+_LINES: Final = Programs("place", cpu=True, simt=False)
 
 
-def _lowest(dtype: DType) -> Expr:
+def lowest(dtype: DType) -> Expr:
+    """Return the least element of a dtype."""
     if dtype.kind == "float":
         return const(-math.inf, dtype)
     return const(0 if dtype.kind != "int" else -(1 << (8 * dtype.itemsize - 1)), dtype)
@@ -72,11 +78,11 @@ def pool_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
     positions = [position for _, position in found]
     valid = Var("valid", (positions[0] >= 0).dtype)
     value = cast(Load("in0", dot([*a, *_clamped(positions)], steps), dtype), work)
-    lowest, nowhere = _lowest(work), const(_NOWHERE, index)
+    least, nowhere = lowest(work), const(_NOWHERE, index)
     best, place = Var("best", work), Var("place", index)
     reduce = Reduce(
         (best, place), tuple(zip(t, taps, strict=True)), (*(let for let, _ in found), Let(valid, _inside(positions))),
-        (select(valid, value, lowest), select(valid, linear(positions, sizes), nowhere)), (lowest, nowhere),
+        (select(valid, value, least), select(valid, linear(positions, sizes), nowhere)), (least, nowhere),
         _first_largest(work, index))
     body: list[Stmt] = [reduce, Store("out0", target, cast(best, dtype)), Store("out1", target, cast(place, int64))]
     return nest.program(parallel([*a, *o], [*lead, *outputs], body))
@@ -121,7 +127,7 @@ def even_pool_nest(dtype: DType, outer: int, dims: int, hop: int | None, unit: t
     for var, size in zip(reversed(t), reversed(taps), strict=True):
         compare = (loop(var, size, compare),)
     target = dot([*a, *o], ends[0])
-    body = [Declare(best, _lowest(work)), Declare(place, nowhere), *compare,
+    body = [Declare(best, lowest(work)), Declare(place, nowhere), *compare,
             Store("out0", target, cast(best, dtype)), Store("out1", target, cast(place, int64))]
     return nest.program(parallel([*a, *o], [*lead, *outputs], body))
 
@@ -214,6 +220,42 @@ def _spread_plan(state: DeviceState, out: Any, grad: Any, places: Any, dims: int
                   lambda: pool_spread_nest(dtype, len(lead), dims, index), Strategy.SERIAL)
     return Plan(run, (*lead, *grad.shape[outer:], math.prod(out.shape[outer:]),
                       *(n for k in (1, 2) for n in (*merged[k], *steps[k][outer:]))))
+
+
+def place_nest(dtype: DType, index: DType) -> Program:
+    """Build the program: ``out0`` is rows of zeros with elements of ``in0`` at positions, for processors."""
+    nest, word = ProgramBuilder("place", index), MOVED_AS.get(dtype, dtype)
+    nest.buffer("out0", word, writable=True)
+    nest.buffer("places", int64)
+    nest.buffer("in0", word)
+    rows, count, size = nest.sizes("n", 3)
+    names = ("block", "first", "end", "row", "element", "o")
+    block, first, end, row, element, o = (Var(name, index) for name in names)
+    found = Var("found", int64)
+    return nest.program(parallel([block], [(rows + (_ROWS - 1)) // _ROWS], [
+        Let(first, block * _ROWS), Let(end, call("min", first + _ROWS, rows)),
+        loop(element, (end - first) * size, [Store("out0", first * size + element, const(0, word))],
+             LoopKind.PARALLEL),
+        loop(row, end, [loop(o, count, [
+            Let(found, Load("places", row * count + o, int64)),
+            # Other threads may change positions after they were checked.
+            If((found >= 0) & (found < cast(size, int64)), (
+                Store("out0", row * size + cast(found, index), Load("in0", row * count + o, word)),))])], start=first),
+    ]))
+
+
+def places_lines(state: DeviceState, lines: Any, places: Any, dtype: DType) -> bool:
+    """Whether ``place_array`` suits the arrays."""
+    return _LINES.of(state) and contiguous(lines) and contiguous(places) and (
+        MOVED_AS.get(dtype, dtype).itemsize == dtype.itemsize)
+
+
+def place_array(state: DeviceState, out: Any, lines: Any, places: Any, dtype: DType) -> None:
+    """Write elements of lines to valid positions in lines of zeros; no array is empty."""
+    index = index_dtype(state, (out.size, lines.size))
+    rows = math.prod(out.shape[:-1])
+    launch(state, ("place", dtype, index), lambda: place_nest(dtype, index), Strategy.GROUP,
+           [moved_handle(out, dtype), places, moved_handle(lines, dtype)], [rows, lines.shape[-1], out.shape[-1]])
 
 
 def pool_gradient_array(state: DeviceState, out: Any, grad: Any, places: Any, windows: tuple[Taps, ...],

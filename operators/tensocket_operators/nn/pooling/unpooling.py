@@ -3,24 +3,58 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.modes import no_grad
 from tensocket_core.dispatch.registry import COMPOSITES
+from tensocket_core.keys import dtype_bit
+from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from ...deterministic import alert_not_deterministic
-from ...indexing.gather_scatter import gather_valid
+from ...indexing.gather_scatter import checked_index
 from ...kinds.composite import composite
+from ...kinds.view import Custom
 from ...random import rand
 from ..convolution.convolution import numbers
 from ..convolution.im2col import Window, windows_of
 from ..convolution.windows import fold_columns, picked, unfold_columns
+from . import fractional_kernel_cpu
+from . import kernel as pool_kernel
 from .pooling import spatial
 
 # --------------------------------------------------------------------------------------------------------- unpooling
+
+
+def _placed(state: Any, input: Any, places: Any, size: int) -> Any:
+    lines, positions = input._array, places._array
+    shape = (*lines.shape[:-1], size)
+    if 0 in lines.shape or not state.holds_data or not pool_kernel.places_lines(state, lines, positions, input.dtype):
+        return input.new_zeros(shape).scatter(-1, places, input.detach())
+    out = state.runtime.empty(shape, input.dtype, state.stream)
+    pool_kernel.place_array(state, out, lines, positions, input.dtype)
+    return wrap(out, state.key | dtype_bit(input.dtype))
+
+
+placed: Final[Custom] = Custom(
+    "placed(Tensor input, Tensor places, int size) -> Tensor",
+    "Lines of zeros with the input's elements at valid positions, the last of several at one position.",
+    _placed,
+    method=False,
+    function=False,
+    replayable=True,
+)
+
+
+@composite("unpooled_lines(Tensor input, Tensor places, str operator, int size) -> Tensor", method=False,
+           function=False, replayable=True, derivative=Derivative(input=lambda grad, places: grad.gather(-1, places)))
+def unpooled_lines(input: Any, places: Any, operator: str, size: int) -> Any:
+    """Return lines of ``size`` zeros with the input's elements at positions, which are checked."""
+    return call(placed, input, checked_index(operator, places, size), size)
 
 
 def _unpool(dims: int, input: Any, indices: Any, kernel_size: Any, stride: Any, padding: Any,
@@ -44,10 +78,9 @@ def _unpool(dims: int, input: Any, indices: Any, kernel_size: Any, stride: Any, 
                             "pass the size before pooling")
     lead = tuple(input.shape[:-dims])
     alert_not_deterministic(f"max_unpooling{max(dims, 2)}d_forward_out", input.device)
-    lines = input.new_zeros((*lead, math.prod(wanted)))
     count = math.prod(sizes)
     places, values = indices.reshape((*lead, count)), input.reshape((*lead, count))
-    return lines.scatter(-1, places, values).reshape((*lead, *wanted))
+    return call(COMPOSITES["unpooled_lines"], values, places, operator, math.prod(wanted)).reshape((*lead, *wanted))
 
 
 _ARGUMENTS = ("(Tensor input, Tensor indices, any kernel_size, any stride=None, any padding=0, any output_size=None) "
@@ -120,21 +153,40 @@ def _samples_of(operator: str, samples: Any, lead: tuple[int, ...], dims: int) -
     return samples.narrow(0, 0, images).reshape((*lead, dims))
 
 
-@composite(
-    "fractional_places(Tensor input, Tensor samples, int[] sizes, int[] outputs, int[] kernel, bool inside) -> Tensor",
-    method=False, function=False)
-def fractional_places(input: Any, samples: Any, sizes: Any, outputs: Any, kernel: Any, inside: bool) -> Any:
-    """Return the positions of the largest elements of randomly placed windows; ``inside``: all lie in the image."""
-    dims, lead = len(sizes), tuple(samples.shape[:-1])
-    # PyTorch takes the random numbers of two dimensions from the last one on, those of three from the first.
-    order = (1, 0) if dims == 2 else (0, 1, 2)
+def _fractional_pool(state: Any, input: Any, samples: Any, order: tuple[int, ...], outputs: tuple[int, ...],
+                     kernel: tuple[int, ...]) -> tuple[Any, Any]:
+    dims, dtype = len(order), input.dtype
+    lead, sizes = tuple(input.shape[:-dims]), tuple(input.shape[-dims:])
+    if state.holds_data and state.runtime.profile.host_resident and 0 not in lead:
+        out, found = input.new_empty((*lead, *outputs)), input.new_empty((*lead, *outputs), dtype=dtypes.int64)
+        if fractional_kernel_cpu.fractional_array(state, out._array, found._array, input._array, samples._array, order,
+                                                  kernel, dtype):
+            return out, found
+    input, samples = input.detach(), samples.detach()
     places = _fractional_places(samples, order, sizes, outputs, kernel)
-    flat = input.reshape((*lead, math.prod(sizes)))
     line = places.reshape((*lead, math.prod(places.shape[len(lead):])))
-    line = line.clamp(0, math.prod(sizes) - 1) if inside else line
-    values = call(gather_valid, flat, len(lead), line) if inside else flat.gather(-1, line)
-    best = values.reshape(tuple(places.shape)).argmax(-1, True)
-    return call(gather_valid, places, places.ndim - 1, best).squeeze(-1)
+    values = input.reshape((*lead, math.prod(sizes))).gather(-1, line).reshape(tuple(places.shape))
+    chosen = places.gather(-1, values.argmax(-1, True)).squeeze(-1)
+    return picked(input, chosen, dims), chosen
+
+
+def _fractional_gradient(grad: Any, places: Any, shape: tuple[int, ...], dims: int) -> Any:
+    """Return the gradient of each element: the sum of those of the windows in which it is the largest."""
+    lead = shape[:len(shape) - dims]
+    count = math.prod(places.shape[len(lead):])
+    zeros = grad.new_zeros((*lead, math.prod(shape[len(lead):])))
+    return zeros.scatter_add(-1, places.reshape((*lead, count)), grad.reshape((*lead, count))).reshape(shape)
+
+
+fractional_pool: Final = Custom(
+    "fractional_pool(Tensor input, Tensor samples, any order, any outputs, any kernel) -> (Tensor, Tensor)",
+    "The largest element of every window at random distances, and its position in the flattened last dimensions.",
+    _fractional_pool,
+    method=False,
+    function=False,
+    derivative=Derivative(input=lambda grads, input_shape, result1, order: (
+        None if grads[0] is None else _fractional_gradient(grads[0], result1, tuple(input_shape), len(order)))),
+)
 
 
 def _fractional(dims: int, input: Any, kernel_size: Any, output_size: Any, output_ratio: Any,
@@ -157,13 +209,14 @@ def _fractional(dims: int, input: Any, kernel_size: Any, output_size: Any, outpu
     if 0 in outputs:
         none = input.new_empty((*lead, *outputs), dtype=dtypes.int64)
         return (picked(input, none, dims), none) if return_indices else picked(input, none, dims)
-    own = samples is None  # then all positions lie in the image
-    if own:
+    if samples is None:
         batch = lead if len(lead) == 2 else (1, *lead)
         samples = rand((*batch, dims), dtype=input.dtype, device=input.device)
-    samples = _samples_of(operator, samples.detach().to(input.dtype), lead, dims)
-    chosen = call(COMPOSITES["fractional_places"], input.detach(), samples, sizes, outputs, kernel, own)
-    result = picked(input, chosen, dims)
+    # PyTorch takes the random numbers of two dimensions from the last one on, those of three from the first.
+    order = (1, 0) if dims == 2 else (0, 1, 2)
+    with no_grad():
+        samples = _samples_of(operator, samples.to(input.dtype), lead, dims).contiguous()
+    result, chosen = call(fractional_pool, input, samples, order, outputs, kernel)
     return (result, chosen) if return_indices else result
 
 
