@@ -304,7 +304,8 @@ def test_modules_and_indices_of_devices():
     for call, name, text in (
             (index, "cpu", "Expected a non cpu device"),
             (index, "cuda", "Expected a torch.device with a specified index or an integer"),
-            (module, "never", "Device 'never' does not have a corresponding module registered as 'torch.<device type>'")):
+            (module, "never", "Device 'never' does not have a corresponding module registered as 'torch.<device "
+                              "type>'")):
         with pytest.raises(errors.ArgumentError, match=text):
             call(name)
 
