@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Dict, Final, List, Optional, Tuple, Union  # noqa: UP035  what programs import
 
 from tensocket.jit import Future, export, ignore, is_scripting, unused
-
-BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = list
+from tensocket.jit.annotations import BroadcastingList1, BroadcastingList2, BroadcastingList3
 
 
 def boolean_dispatch(arg_name: str, arg_index: int, default: bool, if_true: Callable[..., Any],
@@ -28,6 +28,21 @@ def _overload(func: Any) -> Any:
 
 
 _overload_method = _copy_to_script_wrapper = _overload
+
+
+@contextmanager
+def _disable_emit_hooks() -> Iterator[None]:
+    """Call no hooks after compilations in the block."""
+    from tensocket.jit.native_names import HOOKS
+
+    before = list(HOOKS)
+    HOOKS[:] = [None, None]
+    try:
+        yield
+    finally:
+        HOOKS[:] = before
+
+
 weak_module = weak_script = weak_script_method = _overload
 
 __all__ = ["BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "Dict", "Final", "Future", "List",

@@ -131,21 +131,23 @@ def _is_alias_of(data: Any, other: Any) -> bool:
 
 #: The class of the class ``Tensor``.
 _TensorMeta: Final = type(Tensor)
-
-def __getattr__(name: str) -> Any:
-    """Return a module or name that is imported at its first use."""
-    if name in ("DispatchKey", "DispatchKeySet", "_ExcludeDispatchKeyGuard"):
-        return getattr(import_module("tensocket._C._dispatch_keys"), name)
-    if name in ("_functorch", "_nn"):
-        return import_module(f"tensocket._C.{name}")
-    raise AttributeError(f"module 'tensocket._C' has no attribute {name!r}")
-
-
 #: Nodes that programs construct or search for.
 _functions: Final = SimpleNamespace(AccumulateGrad=AccumulateGrad, DelayedError=DelayedError,
                                     UndefinedGrad=UndefinedGrad)
 #: The attribute names by which programs read saved tensors.
 _autograd: Final = SimpleNamespace(SavedTensor=SavedTensor, _saved_tensors_hooks_is_enabled=hooks_are_enabled)
+
+
+def __getattr__(name: str) -> Any:
+    """Return a module or name that is imported at its first use."""
+    if name in ("_functorch", "_nn"):
+        return import_module(f"tensocket._C.{name}")
+    keys = name in ("DispatchKey", "DispatchKeySet", "_ExcludeDispatchKeyGuard")
+    module = import_module("tensocket._C._dispatch_keys" if keys else "tensocket.jit.native_names")
+    try:
+        return getattr(module, name)
+    except AttributeError:
+        raise AttributeError(f"module 'tensocket._C' has no attribute {name!r}") from None
 
 
 __all__ = [

@@ -61,7 +61,7 @@ def functional_call(
 def _check_kind(module: Module) -> None:
     # Scripts can exist only if their module was imported.
     scripts = sys.modules.get("tensocket.jit.modules")
-    if scripts is not None and isinstance(module, (scripts.ScriptModule, scripts.ScriptFunction)):
+    if scripts is not None and isinstance(module, scripts.ScriptModule):
         raise StateDictError("functional_call", f"a script of {module.original_name}",
                              "The stateless API can't be used with Jitted modules", "pass the module before jit.script")
 

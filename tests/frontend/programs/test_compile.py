@@ -110,52 +110,6 @@ def test_settings_are_kept():
     assert _inductor.config.triton.unique_kernel_names is True
 
 
-def test_scripts_run_eagerly_and_say_so_once():
-    model = nn.Linear(2, 1)
-    scripted = jit.script(model)
-    assert isinstance(scripted, jit.ScriptModule)
-    assert isinstance(scripted, nn.Linear)
-    assert scripted.weight is model.weight
-    assert list(scripted.state_dict()) == ["weight", "bias"]
-    assert scripted(torch.ones(1, 2)).equal(model(torch.ones(1, 2)))
-    assert scripted.original_name == "Linear"
-    assert jit.script(scripted) is scripted
-    scripted.eval()
-    assert not model.training
-    assert isinstance(copy.deepcopy(scripted), jit.ScriptModule)
-
-    @jit.script
-    def double(x: torch.Tensor) -> torch.Tensor:
-        return x * 2
-
-    assert double(torch.ones(1)).item() == 2
-    assert double.name == "double"
-    assert [notice.subject for notice in notices.notices()] == ["jit.script"]
-    for what in (double, scripted):
-        for text in ("graph", "code"):
-            with pytest.raises(errors.ExportError, match="scripts are not translated, so that there is no graph and"
-                               " no code"):
-                getattr(what, text)
-    with pytest.raises(errors.ArgumentTypeError, match="functions and modules become scripts"):
-        jit.script(3)
-
-
-def test_traces_call_once():
-    calls = []
-
-    def count(x, y=1):
-        calls.append(x)
-        return x + y
-
-    traced = jit.trace(count, torch.ones(1))
-    assert len(calls) == 1
-    assert traced(torch.ones(1), 2).item() == 3
-    jit.trace(count, example_kwarg_inputs={"x": torch.ones(1)})
-    assert len(calls) == 3
-    module = nn.Linear(2, 1)
-    assert isinstance(jit.trace_module(module, {"forward": torch.ones(1, 2)}), jit.ScriptModule)
-
-
 def test_a_class_of_scripts():
     class Scripted(jit.ScriptModule):
         def __init__(self):
@@ -199,13 +153,9 @@ def test_small_names_of_scripts():
     assert future.done()
     assert jit.isinstance([1], list[int])
     assert not jit.isinstance(1, (str, list))
-    model = nn.Linear(1, 1)
-    assert jit.freeze(model) is jit.optimize_for_inference(model) is model
     with jit.strict_fusion():
         assert jit.set_fusion_strategy([]) == []
         jit.enable_onednn_fusion(True)
-    with pytest.raises(errors.ExportError, match="a file holds the module alone"):
-        jit.save(model, "unused", _extra_files={"a": "b"})
 
 
 def test_forms_of_attention():
@@ -219,11 +169,3 @@ def test_forms_of_attention():
         pass
     with pytest.raises(errors.ArgumentError, match="at least one form of attention is allowed"), sdpa_kernel([]):
         pass
-
-
-def test_scripts_are_saved_as_modules(tmp_path):
-    scripted = jit.script(nn.Linear(2, 1))
-    scripted.save(tmp_path / "model.pt")
-    loaded = jit.load(tmp_path / "model.pt", map_location="cpu")
-    assert isinstance(loaded, jit.ScriptModule)
-    assert loaded.weight.equal(scripted.weight)

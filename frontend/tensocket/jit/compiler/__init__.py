@@ -1,0 +1,1 @@
+"""The compiler of scripts: syntax trees of functions, methods and classes become graphs."""

@@ -1,0 +1,1 @@
+"""Files of scripts: writing and reading our own, and reading PyTorch's."""

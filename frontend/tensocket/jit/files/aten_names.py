@@ -1,0 +1,62 @@
+"""Operators that PyTorch's files call by names or with arguments that its public functions do not have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import tensocket_operators as operators
+from tensocket_operators import Tensor
+
+
+def _convolution(input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+                 output_padding: Any, groups: int, *flags: Any) -> Any:
+    """Return a convolution; the flags choose among PyTorch's libraries."""
+    return operators.functions.convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding,
+                                           groups)
+
+
+def cross_entropy_loss(input: Tensor, target: Tensor, weight: Any = None, reduction: int = 1, ignore_index: int = -100,
+                       label_smoothing: float = 0.0) -> Any:
+    """Return the cross entropy, with the reduction as a number."""
+    from tensocket.nn import functional as F
+
+    return F.cross_entropy(input, target, weight, ignore_index=ignore_index, label_smoothing=label_smoothing,
+                           reduction=("none", "mean", "sum")[reduction])
+
+
+def nll_loss_nd(input: Tensor, target: Tensor, weight: Any = None, reduction: int = 1, ignore_index: int = -100) -> Any:
+    """Return the negative log likelihood, with the reduction as a number."""
+    from tensocket.nn import functional as F
+
+    return F.nll_loss(input, target, weight, ignore_index=ignore_index, reduction=("none", "mean", "sum")[reduction])
+
+
+def _reduced(name: str) -> Callable[..., Any]:
+    def loss(input: Tensor, target: Tensor, reduction: int = 1, *rest: Any) -> Any:
+        from tensocket.nn import functional as F
+
+        return getattr(F, name)(input, target, *rest, reduction=("none", "mean", "sum")[reduction])
+
+    loss.__name__ = name
+    return loss
+
+
+def upsample_nearest2d(input: Tensor, size: Any, scale_factor: Any = None) -> Any:
+    """Return an image whose size is another, by its nearest elements."""
+    from tensocket.nn import functional as F
+
+    return F.interpolate(input, size, scale_factor if size is None else None, mode="nearest")
+
+
+_NAMES: Final[dict[str, Callable[..., Any]]] = {
+    "_convolution": _convolution, "cross_entropy_loss": cross_entropy_loss, "nll_loss_nd": nll_loss_nd,
+    "nll_loss": nll_loss_nd, "mse_loss": _reduced("mse_loss"), "l1_loss": _reduced("l1_loss"),
+    "smooth_l1_loss": _reduced("smooth_l1_loss"), "upsample_nearest2d": upsample_nearest2d,
+    "relu6": lambda input: input.clamp(0, 6),
+}
+
+
+def find(name: str) -> Callable[..., Any] | None:
+    """Return the function of an operator, None if there is none of this name."""
+    return _NAMES.get(name)

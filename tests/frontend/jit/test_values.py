@@ -1,0 +1,270 @@
+"""Scripts compute what Python computes."""
+
+from __future__ import annotations
+
+import enum
+from typing import Dict, List, NamedTuple, Optional, Tuple, Union
+
+import pytest
+
+import tensocket as torch
+from tensocket import Tensor
+
+
+class Point(NamedTuple):
+    x: Tensor
+    count: int = 3
+
+
+class Color(enum.Enum):
+    RED = 1
+    GREEN = 2
+
+
+def branches(x: Tensor, y: int) -> Tensor:
+    if y > 3 and bool(x.sum() > 0):
+        z = x * 2
+    elif y == 0 or not bool(x.any()):
+        return x - 1
+    else:
+        z = x + y
+    return z if y < 10 else z.neg()
+
+
+def loops(n: int) -> Tuple[int, List[int]]:
+    total, seen = 0, [0]
+    for i in range(1, n, 2):
+        if i == 5:
+            continue
+        if i > 9:
+            break
+        seen.append(i)
+        total += i
+    while total > 3:
+        total -= 4
+        if total == 7:
+            continue
+        for k, v in enumerate(seen):
+            total += 0 * k * v
+    return total, seen
+
+
+def nested(n: int) -> int:
+    for i in range(n):
+        for j in range(n):
+            if i * j == 6:
+                return i
+    return -1
+
+
+def containers(names: List[str]) -> Dict[str, int]:
+    out: Dict[str, int] = {}
+    for name in names:
+        out[name] = len(name) + out.get(name, 0)
+    del out[names[0]]
+    out.update({"more": 1})
+    pairs = [(k, v) for k, v in out.items()]
+    pairs.sort()
+    return {k: v for k, v in pairs}
+
+
+def optional(x: Optional[Tensor], scale: Optional[float] = None) -> Tensor:
+    if x is None:
+        x = torch.zeros(2)
+    assert x is not None
+    return x if scale is None else x * scale
+
+
+def narrowed(x: Optional[int], n: int) -> int:
+    if x is None:
+        x = 1
+    for _ in range(n):
+        x = x + 1
+    return x
+
+
+def unions(x: Union[int, str]) -> str:
+    if isinstance(x, int):
+        return "int " + str(x + 1)
+    return x.upper()
+
+
+def tuples(p: Point, color: Color) -> Tuple[Tensor, str, int]:
+    first, *rest = (1, 2.5, "a")
+    a, (b, c) = p.count, (first, rest)
+    return Point(p.x + b, a).x, color.name, color.value + len(c)
+
+
+def indices(x: Tensor, at: Tensor) -> List[Tensor]:
+    y = x.clone()
+    y[0, 1:] = 7
+    y[at] = y[at] * 2
+    y[1] += 1
+    y[:, -1] -= x[..., 0]
+    return [y, x[1], x[-1, ::2], x[..., 1], x[None, :, 1], x[at], x[:, at], x[1:, None, 0]]
+
+
+def numbers(a: int, b: float) -> Tuple[float, int, int, float, bool, int]:
+    return a / 2, a // 2, a % 3, b ** 2, a < b < 10.0, (a << 2) | 1
+
+
+def text(name: str, n: int) -> str:
+    return f"{name}-{n}" + " {} {}".format(n, name)[1:] + "%s=%d" % (name, n) + name.strip()[::-1]
+
+
+X = torch.tensor([[1.0, 2.0, 3.0], [-4.0, 5.0, 6.0]])
+CALLS = [
+    (branches, (X, 5)), (branches, (X, 0)), (branches, (X, 2)), (branches, (X, 12)), (branches, (X * 0, 2)),
+    (loops, (4,)), (loops, (20,)), (nested, (2,)), (nested, (5,)), (containers, (["b", "aa", "b"],)),
+    (optional, (None,)), (optional, (X, 2.0)), (narrowed, (None, 2)), (narrowed, (5, 0)), (unions, (3,)), (unions,
+                                                                                                           ("ab",)),
+    (tuples, (Point(X, 2), Color.GREEN)), (indices, (X, torch.tensor([1, 0]))), (numbers, (7, 8.5)), (text, ("ab ", 4)),
+]
+
+
+def same(one, other):
+    if isinstance(one, Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, (list, tuple)):
+        return type(one) is type(other) and len(one) == len(other) and all(map(same, one, other))
+    return type(one) is type(other) and one == other
+
+
+@pytest.mark.parametrize(("function", "args"), CALLS, ids=lambda x: getattr(x, "__name__", ""))
+def test_a_script_computes_what_python_computes(function, args):
+    script = torch.jit.script(function)
+    assert same(script(*args), function(*args))
+
+
+@pytest.mark.parametrize(("function", "args"), CALLS, ids=lambda x: getattr(x, "__name__", ""))
+def test_printed_code_computes_the_same_after_a_file(function, args, tmp_path):
+    torch.jit.save(torch.jit.script(function), tmp_path / "function.pt")
+    again = torch.jit.load(tmp_path / "function.pt")
+    found, wanted = again(*args), function(*args)
+    assert str(found) == str(wanted)
+    again.save(tmp_path / "again.pt")
+    assert str(torch.jit.load(tmp_path / "again.pt")(*args)) == str(wanted)
+
+
+def test_gradients_reach_the_arguments():
+    x = X.clone().requires_grad_()
+    torch.jit.script(branches)(x, 5).sum().backward()
+    assert x.grad.tolist() == [[2.0] * 3] * 2
+
+
+def test_an_exception_of_a_script_is_an_error_with_the_class_name():
+    @torch.jit.script
+    def fail(x: int):
+        if x > 1:
+            raise ValueError("too large " + str(x))
+
+    assert fail(1) is None
+    with pytest.raises(torch.jit.Error, match="builtins.ValueError: too large 3"):
+        fail(3)
+
+
+def test_containers_are_copied_on_the_way_in():
+    @torch.jit.script
+    def grow(x: List[int]) -> List[int]:
+        x.append(1)
+        return x
+
+    given = [0]
+    assert grow(given) == [0, 1]
+    assert given == [0]
+
+
+@pytest.mark.parametrize(("args", "rule"), [
+    ((1, 2), "Expected a value of type 'Tensor' for argument 'x' but instead found type 'int'"),
+    ((X,), "is missing value for argument 'y'"), ((X, 1, 2), "expected at most 2 argument"),
+])
+def test_calls_are_checked(args, rule):
+    with pytest.raises(RuntimeError, match=f"branches.*{rule}.*the schema is .+pass arguments of these types"):
+        torch.jit.script(branches)(*args)
+
+
+def test_unknown_keyword():
+    with pytest.raises(RuntimeError, match="Unknown keyword argument 'z'"):
+        torch.jit.script(branches)(X, z=1)
+
+
+def test_the_graph_has_blocks_and_types():
+    graph = torch.jit.script(branches).graph
+    conditional = graph.findNode("prim::If")
+    assert [len(list(block.nodes())) > 0 for block in conditional.blocks()] == [True, True]
+    assert [str(value.type()) for value in graph.inputs()] == ["Tensor", "int"]
+    assert str(graph).startswith("graph(%x : Tensor,\n      %y : int):")
+    loop = torch.jit.script(loops).graph.findAllNodes("prim::Loop")
+    assert len(loop) == 3
+
+
+def test_inlined_graph():
+    def inner(x):
+        return x + 1
+
+    @torch.jit.script
+    def outer(x):
+        return inner(x) * 2
+
+    assert outer.graph.findNode("prim::CallFunction") is not None
+    assert outer.inlined_graph.findNode("prim::CallFunction") is None
+    assert [node.kind() for node in outer.inlined_graph.nodes() if "Constant" not in node.kind()] == [
+        "aten::add", "aten::mul"]
+
+
+def test_fork_and_wait():
+    def slow(x: Tensor, n: int):
+        return x * n
+
+    @torch.jit.script
+    def both(x: Tensor):
+        later = torch.jit.fork(slow, x, 3)
+        return x + torch.jit.wait(later)
+
+    assert both(X).tolist() == (X * 4).tolist()
+
+
+def test_is_scripting_and_ignored_functions():
+    @torch.jit.ignore
+    def python(x: Tensor) -> Tensor:
+        return x + float(len([1, 2]))
+
+    @torch.jit.unused
+    def never(x: Tensor) -> Tensor:
+        return x
+
+    @torch.jit.script
+    def function(x: Tensor):
+        if not torch.jit.is_scripting():
+            return never(x)
+        return python(x)
+
+    assert not torch.jit.is_scripting()
+    assert function(X).tolist() == (X + 2).tolist()
+
+
+def test_classes():
+    @torch.jit.script
+    class Counter:
+        def __init__(self, start: int):
+            self.count = start
+
+        def step(self, by: int) -> int:
+            self.count += by
+            return self.count
+
+    @torch.jit.script
+    def run(n: int) -> int:
+        counter = Counter(n)
+        counter.step(2)
+        return counter.step(3)
+
+    assert run(4) == 9
+
+
+def test_code_of_a_script():
+    @torch.jit.script
+    def function(x: Tensor, n: int = 2):
+        return torch.relu(x) + n
+
+    assert function.code == "def function(x: Tensor,\n    n: int=2) -> Tensor:\n  return torch.add(torch.relu(x), n)\n"
