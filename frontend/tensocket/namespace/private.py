@@ -9,7 +9,7 @@ from tensocket_operators import Tensor, arange, int32, int64, repeat_interleave,
 
 def _shape_as_tensor(self: Tensor) -> Tensor:
     """Return the sizes of a tensor as a tensor of int64 on the host, of shape ``(dim,)``."""
-    return tensor(list(self.shape), dtype=int64, device="cpu")
+    return tensor(list(self.shape), dtype=int64, device="cpu")  # type: ignore[no-any-return]
 
 
 def _convert_indices_from_coo_to_csr(self: Tensor, size: int, *, out_int32: bool = False) -> Tensor:
