@@ -106,10 +106,10 @@ def _check_randomness(randomness: str) -> None:
                             "'different', or 'same'", "pass one of these")
 
 
-def name_of(func: Any) -> str:
+def named(func: Any) -> str:
     """Return the name of a function for errors."""
     if isinstance(func, partial):
-        return f"functools.partial({name_of(func.func)}, ...)"
+        return f"functools.partial({named(func.func)}, ...)"
     return str(getattr(func, "__name__", None) or repr(func))
 
 
@@ -127,7 +127,7 @@ class _Batch(NamedTuple):
 
 def _incompatible(func: Any, in_dims: Any, spec: TreeSpec) -> ArgumentError:
     return ArgumentError(
-        "vmap", f"in_dims={in_dims!r} for {name_of(func)}", "in_dims is not compatible with the structure of `inputs`: "
+        "vmap", f"in_dims={in_dims!r} for {named(func)}", f"in_dims is not compatible with the structure of `inputs`: "
         f"in_dims has structure {tree_structure(in_dims).brief()} but inputs has structure {spec.brief()}",
         "pass one entry per argument, or a prefix of their structure")
 
@@ -136,15 +136,15 @@ def _batched(func: Any, in_dims: Any, args: tuple[Any, ...], out_dims: Any) -> _
     if not isinstance(out_dims, _IS_DIM):
         for dim in tree_leaves(out_dims):
             if not isinstance(dim, _IS_DIM):
-                raise ArgumentError("vmap", f"out_dims={out_dims!r} for {name_of(func)}", "`out_dims` must be an int, "
+                raise ArgumentError("vmap", f"out_dims={out_dims!r} for {named(func)}", "`out_dims` must be an int, "
                                     "None or a python collection of ints representing where in the outputs the "
                                     "vmapped dimension should appear", "pass one entry per result")
     if not isinstance(in_dims, (int, tuple)):
-        raise ArgumentError("vmap", f"in_dims={in_dims!r} of type {type(in_dims).__name__} for {name_of(func)}",
+        raise ArgumentError("vmap", f"in_dims={in_dims!r} of type {type(in_dims).__name__} for {named(func)}",
                             "expected `in_dims` to be int or a (potentially nested) tuple matching the structure of "
                             "inputs", "pass for example (0, None)")
     if not args:
-        raise ArgumentError("vmap", f"no positional arguments for {name_of(func)}", f"vmap({name_of(func)})(<inputs>): "
+        raise ArgumentError("vmap", f"no positional arguments for {named(func)}", f"vmap({named(func)})(<inputs>): "
                             "got no inputs; a batched function has batches among its positional arguments",
                             "pass batches, or call the function itself")
     leaves, spec = tree_flatten(args)
@@ -154,13 +154,12 @@ def _batched(func: Any, in_dims: Any, args: tuple[Any, ...], out_dims: Any) -> _
     leaves = [_front(func, x, d) for x, d in zip(leaves, dims, strict=True)]
     sizes = [int(x.shape[0]) for x, d in zip(leaves, dims, strict=True) if d is not None]
     if not sizes:
-        raise ArgumentError("vmap", f"in_dims={in_dims!r} for {name_of(func)}",
+        raise ArgumentError("vmap", f"in_dims={in_dims!r} for {named(func)}",
                             "vmap: Expected at least one Tensor to vmap over",
                             "pass the dimension that counts examples")
     if len(set(sizes)) > 1:
-        raise ArgumentError("vmap", f"arguments for {name_of(func)}", "vmap: Expected all tensors to have the same "
-                            f"size in the mapped dimension, got sizes {sizes} for the mapped dimension",
-                            "check in_dims")
+        raise ArgumentError("vmap", f"arguments for {named(func)}", "vmap: Expected all tensors to have the same size "
+                            f"in the mapped dimension, got sizes {sizes} for the mapped dimension", "check in_dims")
     return _Batch(leaves, dims, spec, sizes[0])
 
 
@@ -169,15 +168,15 @@ def _front(func: Any, value: Any, dim: Any) -> Any:
     if dim is None:
         return value
     if not isinstance(dim, int):
-        raise ArgumentError("vmap", f"arguments for {name_of(func)}", f"Got in_dim={dim!r} for an input but in_dim "
-                            "must be either an integer dimension or None", "pass one of these")
+        raise ArgumentError("vmap", f"arguments for {named(func)}", f"Got in_dim={dim!r} for an input but in_dim must "
+                            "be either an integer dimension or None", "pass one of these")
     if not hasattr(value, "_key"):
-        raise ArgumentError("vmap", f"arguments for {name_of(func)}", f"Got in_dim={dim} for an input but the input is "
+        raise ArgumentError("vmap", f"arguments for {named(func)}", f"Got in_dim={dim} for an input but the input is "
                             f"of type {type(value)}; only tensors are batched", "pass None for other arguments")
     if not -value.ndim <= dim < value.ndim:
-        raise ArgumentError("vmap", f"arguments for {name_of(func)}", f"Got in_dim={dim} for some input, but that "
-                            f"input is a Tensor of dimensionality {value.ndim} so expected in_dim to satisfy "
-                            f"-{value.ndim} <= in_dim < {value.ndim}", "pass a dim of the tensor")
+        raise ArgumentError("vmap", f"arguments for {named(func)}", f"Got in_dim={dim} for some input, but that input "
+                            f"is a Tensor of dimensionality {value.ndim} so expected in_dim to satisfy -{value.ndim} "
+                            f"<= in_dim < {value.ndim}", "pass a dim of the tensor")
     return _to_front(value, dim)
 
 
@@ -208,7 +207,7 @@ def _out_dims(func: Any, out_dims: Any, spec: TreeSpec) -> list[Any]:
         dims = broadcast_to_and_flatten(other, spec, lambda x: isinstance(x, _IS_DIM))
     if dims is None:
         raise ArgumentError(
-            "vmap", f"out_dims={out_dims!r} for {name_of(func)}", "out_dims is not compatible with the structure of "
+            "vmap", f"out_dims={out_dims!r} for {named(func)}", "out_dims is not compatible with the structure of "
             f"`outputs`: out_dims has structure {tree_structure(out_dims).brief()} but outputs has structure "
             f"{spec.brief()}",
             "pass one entry per result, or a prefix of their structure")
@@ -219,19 +218,19 @@ def _output(func: Any, transform: Batching, value: Any, dim: Any) -> Any:
     """Return a result with its batch dimension in the wanted position."""
     if dim is None:
         if hasattr(value, "_key") and transform.owns(value):
-            raise ArgumentError("vmap", f"out_dims=None for a result of {name_of(func)}",
-                                f"`{name_of(func)}` can not return a BatchedTensor when out_dim is None",
+            raise ArgumentError("vmap", f"out_dims=None for a result of {named(func)}",
+                                f"`{named(func)}` can not return a BatchedTensor when out_dim is None",
                                 "pass a dimension")
         return value
     if not hasattr(value, "_key"):
-        raise ArgumentError("vmap", f"a result of {name_of(func)}", f"`{name_of(func)}` must only return Tensors, got "
-                            f"type {type(value)}", "return a tensor, or pass out_dims=None for it")
+        raise ArgumentError("vmap", f"a result of {named(func)}", f"`{named(func)}` must only return Tensors, got type "
+                            f"{type(value)}", "return a tensor, or pass out_dims=None for it")
     if transform.owns(value):
         value = value._value
     else:
         value = value.expand((transform.batch_size, *value.shape))
     if not -value.ndim <= dim < value.ndim:
-        raise DimensionError("vmap", f"out_dim {dim} for a result of {value.ndim} dimensions of {name_of(func)}",
+        raise DimensionError("vmap", f"out_dim {dim} for a result of {value.ndim} dimensions of {named(func)}",
                              f"Dimension out of range (expected to be in range of [{-value.ndim}, {value.ndim - 1}], "
                              f"but got {dim})", "pass a dim of the result")
     return value if dim == 0 else value.movedim(0, dim)

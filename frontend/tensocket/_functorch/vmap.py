@@ -8,7 +8,7 @@ from tensocket._C._functorch import _add_batch_dim, _remove_batch_dim, is_batche
 from tensocket.errors import ArgumentError
 from tensocket_core.pytree import broadcast_to_and_flatten as _broadcast_to_and_flatten
 from tensocket_core.pytree import tree_flatten, tree_unflatten
-from tensocket_core.transforms.vmap import name_of as _get_name
+from tensocket_core.transforms.vmap import named as _get_name
 from tensocket_operators import Tensor
 from tensocket_operators.transforms import chunk_vmap, restore_vmap, vmap
 
