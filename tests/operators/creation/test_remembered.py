@@ -16,7 +16,12 @@ from tensocket_plugins.contract.errors import ArgumentError, TensocketError
 
 #: Calls after which a result is a copy, and some more.
 CALLS = 5
-MODEL = torch.ones(2, 3)
+
+
+def model() -> Any:
+    return torch.ones(2, 3)
+
+
 #: A call by the device, and the values that it makes.
 CASES: dict[str, tuple[Any, Any]] = {
     "arange": (lambda d: torch.arange(1, 4, 0.5, device=d), [1, 1.5, 2, 2.5, 3, 3.5]),
@@ -26,8 +31,8 @@ CASES: dict[str, tuple[Any, Any]] = {
     "logspace": (lambda d: torch.logspace(0, 2, 3, device=d), [1, 10, 100]),
     "eye": (lambda d: torch.eye(2, 3, device=d), [[1, 0, 0], [0, 1, 0]]),
     "scalar_tensor": (lambda d: torch.scalar_tensor(2.5, device=d), 2.5),
-    "full_like": (lambda d: torch.full_like(MODEL, -1.0, device=d), [[-1, -1, -1], [-1, -1, -1]]),
-    "new_full": (lambda d: MODEL.new_full((2,), 7, device=d), [7, 7]),
+    "full_like": (lambda d: torch.full_like(model(), -1.0, device=d), [[-1, -1, -1], [-1, -1, -1]]),
+    "new_full": (lambda d: model().new_full((2,), 7, device=d), [7, 7]),
     "hann_window": (lambda d: torch.hann_window(4, device=d), [0, 0.5, 1, 0.5]),
 }
 
@@ -51,18 +56,18 @@ def bits(x: Any) -> bytes:
 
 def test_numbers_count_by_their_bits():
     for _ in range(CALLS):
-        assert bits(torch.full_like(MODEL[0, 0], 0.0)) == struct.pack("d", 0.0)
-        assert bits(torch.full_like(MODEL[0, 0], -0.0)) == struct.pack("d", -0.0)
+        assert bits(torch.full_like(model()[0, 0], 0.0)) == struct.pack("d", 0.0)
+        assert bits(torch.full_like(model()[0, 0], -0.0)) == struct.pack("d", -0.0)
         assert [torch.arange(n).dtype for n in (2, 2.0)] == [torch.int64, torch.float32]
         assert math.isnan(torch.scalar_tensor(math.nan).item())
 
 
 def test_a_size_of_another_type_is_still_refused():
     for _ in range(CALLS):
-        MODEL.new_full((2, 1), 0.0)
+        model().new_full((2, 1), 0.0)
     for size in ((2, 1.0), (2, True)):
         with pytest.raises(TensocketError):
-            MODEL.new_full(size, 0.0)
+            model().new_full(size, 0.0)
 
 
 def test_models_count_by_key_and_layout():
@@ -115,7 +120,7 @@ def test_uninitialised_memory_is_filled_if_results_must_be_reproducible():
 def test_strides_are_those_asked_for(size, stride):
     for _ in range(CALLS):
         assert torch.empty_strided(size, stride).stride() == stride
-        assert MODEL.new_empty_strided(size, stride).stride() == stride
+        assert model().new_empty_strided(size, stride).stride() == stride
 
 
 def test_calls_that_always_differ_are_not_kept(monkeypatch):
