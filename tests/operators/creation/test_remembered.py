@@ -132,12 +132,12 @@ def test_calls_that_always_differ_are_not_kept(monkeypatch):
     assert calls == [*range(1, 20), 19, 19]
 
 
-def test_threads_get_their_own_tensors():
+def test_threads_get_their_own_tensors(device):
     made: list[Any] = []
 
     def run() -> None:
         for k in range(200):
-            x = torch.linspace(0, 1, 3)
+            x = torch.linspace(0, 1, 3, device=device)
             made.append((x.tolist(), k))
             x.zero_()
 
