@@ -49,10 +49,10 @@ def test_promotion_decides_with_every_call() -> None:
 @pytest.mark.skipif(not torch.is_available("cpu"), reason="the CPU backend is not installed")
 class TestOnTheHost:
     def test_sizes_decide(self) -> None:
-        x = torch.ones(1 << 16, device="cpu")
+        x = torch.ones(1 << 18, device="cpu")
         (found,) = explain(torch.add, x, x)
         assert found.path == "plan"
-        assert found.rungs[1].reason.startswith("65536 elements: NumPy serves up to ")
+        assert found.rungs[1].reason.startswith("262144 elements: NumPy serves up to ")
 
     @pytest.mark.skipif(not entries.ENABLED, reason="no entries")
     def test_what_numpy_rounds_in_another_way_is_an_entry(self) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from tensocket_core.autograd.differentiate import grad as gradients
 from tensocket_core.formats import strided
 from tensocket_core.geometry import element_strides
+from tensocket_core.recording import SlowPathReason
 from tensocket_plugins.contract.errors import ArgumentError, AutogradError
 
 from .delayed import UndefinedGrad
@@ -230,6 +231,14 @@ def _check_batched_forward(function: Callable[..., Any], inputs: tuple[Any, ...]
 
 def _run(function: Callable[..., Any], inputs: tuple[Any, ...], settings: _Settings) -> None:
     wanted = _check_inputs(inputs)
+    rules_run = SlowPathReason()  # their replays, which begin after some passes, may round otherwise
+    try:
+        _check_modes(function, inputs, wanted, settings)
+    finally:
+        del rules_run
+
+
+def _check_modes(function: Callable[..., Any], inputs: tuple[Any, ...], wanted: list[Any], settings: _Settings) -> None:
     if settings.backward:
         (_compare_projected if settings.fast else _compare)(function, inputs, wanted, settings)
     if settings.forward:
