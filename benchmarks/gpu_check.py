@@ -1,10 +1,11 @@
-"""Check and measure the CUDA backend on a machine with an NVIDIA GPU, in one command.
+"""Check and measure the CUDA backend on a machine with an NVIDIA GPU, in one command of at most ten minutes.
 
     python benchmarks/gpu_check.py
 
-Runs the conformance suite on the device, trains the digits example there, and times about a dozen workloads against
-PyTorch and CuPy if these are installed. Prints tables and writes one JSON file. Every step runs in its own process, so
-that a device error ends that step alone.
+Times the workloads of ``gpu_workloads.py`` beside PyTorch and CuPy if these are installed, trains the digits example,
+lets ``compute-sanitizer`` watch some cases of the conformance suite, and runs the suite in parallel processes for as long
+as ``--budget`` allows. Prints each result at once and writes one JSON file after each step. Every step runs in
+processes of its own, so that a device error ends that step alone.
 
 Exit codes: 0 all steps passed, 1 a step failed, 2 the device is not available here.
 """
@@ -16,18 +17,26 @@ import json
 import math
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from gpu_workloads import COPY, WORKLOADS, Library, measure
+
 ROOT = Path(__file__).resolve().parent.parent
-STEPS = ("conformance", "digits", "benchmark")
+#: What is worth most comes first, in case the time runs out.
+STEPS = ("benchmark", "digits", "sanitizer", "conformance")
+#: The cases that compute-sanitizer watches, which makes them about a hundred times slower.
+WATCHED = "T2.op.[ms]*/f32/prime#0"
 LIBRARIES = ("tensocket", "torch", "cupy")
 PACKAGES = ("tensocket", "tensocket-plugins", "tensocket-core", "tensocket-cuda", "tensocket-conformance", "pycuda",
             "numpy", "cuda-bindings", "nvidia-cuda-nvrtc", "nvidia-cublas", "torch", "cupy", "cupy-cuda12x",
@@ -35,192 +44,19 @@ PACKAGES = ("tensocket", "tensocket-plugins", "tensocket-core", "tensocket-cuda"
 #: The allowed relative difference between the results of two libraries.
 TOLERANCE = 1e-2
 
-# ------------------------------------------------------------------------------------------------- workloads
-
-Workload = Callable[[Any], Callable[[], Any]]
-
-
-class Library:
-    """One library in the worker process: it makes arrays on the device, and waits for the device."""
-
-    def __init__(self, name: str, device: str, scale: int) -> None:
-        self.name = name
-        self.device = device
-        self.scale = scale
-        self.module = __import__(name)
-        if name != "cupy":
-            __import__(f"{name}.nn")
-
-    def array(self, *shape: int, dtype: str = "float32", seed: int = 0) -> Any:
-        """Return normal random numbers that are the same in every library; the scale divides the first size."""
-        import numpy as np
-
-        shape = (max(shape[0] // self.scale, 1), *shape[1:])
-        values = np.random.default_rng(seed).standard_normal(shape, np.float32).astype(dtype)
-        return self.upload(values)
-
-    def integers(self, count: int, limit: int, seed: int = 1) -> Any:
-        """Return random integers from 0 up to ``limit``."""
-        import numpy as np
-
-        return self.upload(np.random.default_rng(seed).integers(0, limit, max(count // self.scale, 1)))
-
-    def upload(self, values: Any) -> Any:
-        """Return a copy of a NumPy array on the device."""
-        if self.name == "cupy":
-            return self.module.asarray(values)
-        return self.module.tensor(values).to(self.device)
-
-    def synchronize(self) -> None:
-        """Wait for all queued work."""
-        if self.name == "cupy":
-            self.module.cuda.Device().synchronize()
-        elif self.name == "tensocket":
-            self.module.synchronize(self.device)
-        elif self.device.startswith("cuda"):
-            self.module.cuda.synchronize()
-
-    def magnitude(self, result: Any) -> float | None:
-        """Return the mean magnitude of a result, for comparing libraries; None if the result has no values."""
-        import numpy as np
-
-        if result is None:
-            return None
-        values = result.get() if self.name == "cupy" else result.detach().cpu().numpy()
-        return float(np.abs(values.astype(np.float64)).mean())
-
-
-def _torch_like(expression: str, **shapes: Any) -> Workload:
-    """Return a workload that torch and tensocket spell the same."""
-
-    def setup(library: Library) -> Callable[[], Any]:
-        names = {name: library.array(*shape, seed=i) for i, (name, shape) in enumerate(shapes.items())}
-        scope = {"torch": library.module, "F": library.module.nn.functional, **names}
-        run: Callable[[], Any] = eval(f"lambda: {expression}", scope)  # the expressions are below
-        return run
-
-    return setup
-
-
-def _cupy(expression: str, **shapes: Any) -> Workload:
-    """Return a workload in CuPy's spelling."""
-
-    def setup(library: Library) -> Callable[[], Any]:
-        names = {name: library.array(*shape, seed=i) for i, (name, shape) in enumerate(shapes.items())}
-        run: Callable[[], Any] = eval(f"lambda: {expression}", {"cp": library.module, **names})  # see below, too
-        return run
-
-    return setup
-
-
-def _overhead(library: Library) -> Callable[[], Any]:
-    a, b = library.array(1), library.array(1, seed=1)
-
-    def run() -> Any:
-        for _ in range(99):
-            a + b
-        return a + b
-
-    return run
-
-
-def _half_matmul(library: Library) -> Callable[[], Any]:
-    a = library.array(4096, 4096, dtype="float16")
-    b = library.array(4096 * library.scale, 4096, dtype="float16", seed=1)  # the scale leaves the inner size alone
-    return lambda: a @ b
-
-
-def _index_select(library: Library) -> Callable[[], Any]:
-    table, index = library.array(65536, 1024), library.integers(16384, 65536 // library.scale)
-    return lambda: table[index]
-
-
-def _cross_entropy(library: Library) -> Callable[[], Any]:
-    x, y = library.array(8192, 1000).requires_grad_(), library.integers(8192, 1000)
-
-    def run() -> Any:
-        x.grad = None
-        library.module.nn.functional.cross_entropy(x, y).backward()
-        return x.grad
-
-    return run
-
-
-def _training_step(library: Library) -> Callable[[], Any]:
-    torch = library.module
-    layers = [library.array(1024 * library.scale, 1024, seed=i).mul(0.02).requires_grad_() for i in range(3)]
-    x = library.array(1024, 1024, seed=9)
-
-    def run() -> Any:
-        y = x
-        for weight in layers:
-            weight.grad = None
-            y = torch.relu(y @ weight)
-        (y * y).mean().backward()
-        return layers[0].grad
-
-    return run
-
-
-_M16 = {"a": (1 << 24,), "b": (1 << 24,)}
-_SQUARE = {"a": (4096, 4096)}
-WORKLOADS: dict[str, dict[str, Workload]] = {
-    "add_1_x100": {"torch": _overhead, "cupy": _overhead},
-    "add_16M": {"torch": _torch_like("a + b", **_M16), "cupy": _cupy("a + b", **_M16)},
-    "exp_16M": {"torch": _torch_like("a.exp()", a=(1 << 24,)), "cupy": _cupy("cp.exp(a)", a=(1 << 24,))},
-    "gelu_16M": {"torch": _torch_like("F.gelu(a)", a=(1 << 24,))},
-    "where_16M": {"torch": _torch_like("torch.where(a > b, a, b)", **_M16),
-                  "cupy": _cupy("cp.where(a > b, a, b)", **_M16)},
-    "sum_16M": {"torch": _torch_like("(a * a).sum()", a=(1 << 24,)), "cupy": _cupy("(a * a).sum()", a=(1 << 24,))},
-    "sum_rows_4096x4096": {"torch": _torch_like("a.sum(1)", **_SQUARE), "cupy": _cupy("a.sum(1)", **_SQUARE)},
-    "sum_columns_4096x4096": {"torch": _torch_like("a.sum(0)", **_SQUARE), "cupy": _cupy("a.sum(0)", **_SQUARE)},
-    "softmax_4096x4096": {"torch": _torch_like("torch.softmax(a, -1)", **_SQUARE)},
-    "transpose_4096x4096": {"torch": _torch_like("a.t().contiguous()", **_SQUARE),
-                            "cupy": _cupy("cp.ascontiguousarray(a.T)", **_SQUARE)},
-    "index_16384_of_65536x1024": {"torch": _index_select, "cupy": _index_select},
-    "matmul_4096_f32": {"torch": _torch_like("a @ a.t()", **_SQUARE), "cupy": _cupy("a @ a.T", **_SQUARE)},
-    "matmul_4096_f16": {"torch": _half_matmul, "cupy": _half_matmul},
-    "bmm_256x256x64x256": {"torch": _torch_like("a @ b", a=(256, 256, 64), b=(256, 64, 256)),
-                           "cupy": _cupy("a @ b", a=(256, 256, 64), b=(256, 64, 256))},
-    "cross_entropy_backward_8192x1000": {"torch": _cross_entropy},
-    "training_step_1024": {"torch": _training_step},
-}  # fmt: skip
-
-
-def measure(library: Library, run: Callable[[], Any], seconds: float) -> dict[str, float | None]:
-    """Return the best mean of five batches in microseconds, after a warm-up, and the magnitude of the result."""
-    result = None
-    for _ in range(3):
-        result = run()
-    value = library.magnitude(result)
-    start = time.perf_counter()
-    run()
-    library.synchronize()
-    count = max(1, min(10000, int(seconds / 5 / max(time.perf_counter() - start, 1e-7))))
-    best = math.inf
-    for _ in range(5):
-        start = time.perf_counter()
-        for _ in range(count):
-            run()
-        library.synchronize()
-        best = min(best, (time.perf_counter() - start) / count)
-    return {"us": best * 1e6, "value": value}
-
-
 def worker(name: str, device: str, seconds: float, scale: int) -> None:
     """Time all workloads of one library, and print a line of JSON for each."""
     library = Library(name, device, scale)
     if name == "torch":
         library.module.backends.cuda.matmul.allow_tf32 = False  # float32 products must not use TF32
-    for workload, setups in WORKLOADS.items():
-        setup = setups.get("cupy" if name == "cupy" else "torch")
-        if setup is None:
+    for title, workload in WORKLOADS.items():
+        if name == "cupy" and workload.cupy is None:
             continue
         try:
-            row: dict[str, Any] = measure(library, setup(library), seconds)
+            row: dict[str, Any] = measure(library, workload, seconds)
         except Exception as error:  # a library may lack an operator; the row of the table says so
             row = {"error": f"{type(error).__name__}: {error}"[:300]}
-        print(json.dumps({"workload": workload, **row}), flush=True)
+        print(json.dumps({"workload": title, **row}), flush=True)
 
 
 # ----------------------------------------------------------------------------------------------------- steps
@@ -245,35 +81,76 @@ def describe(device: str) -> dict[str, Any]:
     return info
 
 
-def run_python(*arguments: str, timeout: float) -> subprocess.CompletedProcess[str]:
-    """Run Python and return its result; a timeout becomes a result with exit code 124."""
+def run(*command: str, timeout: float) -> subprocess.CompletedProcess[str]:
+    """Run a program and return its result; a timeout becomes a result with exit code 124 and the output until then."""
     try:
-        return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=timeout, cwd=ROOT,
-                              check=False)
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(arguments, 124, "", f"took longer than {timeout:g} s")
+        return subprocess.run(command, capture_output=True, text=True, timeout=timeout, cwd=ROOT, check=False)
+    except subprocess.TimeoutExpired as error:
+        printed = error.stdout or b""
+        text = printed if isinstance(printed, str) else printed.decode(errors="replace")
+        return subprocess.CompletedProcess(command, 124, text, f"took longer than {timeout:g} s")
+
+
+def run_python(*arguments: str, timeout: float) -> subprocess.CompletedProcess[str]:
+    """Run Python; see ``run``."""
+    return run(sys.executable, *arguments, timeout=timeout)
 
 
 def conformance(options: argparse.Namespace) -> dict[str, Any]:
-    """Run ``tensocket conformance`` on the device, and return totals and failures."""
+    """Run ``tensocket conformance`` on the device in parallel processes, and return totals and failures.
+
+    A process that is still busy when the time is over counts as failed; its finished cases count.
+    """
+    shards = min(os.cpu_count() or 1, 12)
+    left = max(options.end - time.monotonic(), 30.0)
+    with ThreadPoolExecutor(shards) as pool:
+        parts = list(pool.map(lambda i: shard(options, f"{i + 1}/{shards}", left), range(shards)))
+    totals = Counter[str]()
+    for part in parts:
+        totals.update(part["totals"])
+    failures = [failure for part in parts for failure in part["failures"]]
+    errors = [part["error"] for part in parts if part["error"]]
+    return {"ok": not failures and not errors and totals["PASS"] > 0, "processes": shards, "totals": dict(totals),
+            "failures": failures, "errors": errors}
+
+
+def shard(options: argparse.Namespace, part: str, seconds: float) -> dict[str, Any]:
+    """Run one part of the suite. Without a report, its printed lines say which cases ran."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.json"
         quick = ["--quick"] if options.quick else []
-        done = run_python("-m", "tensocket", "conformance", options.device, "--report", str(path), *quick, timeout=1800)
+        select = ["--select", options.select] if options.select else []
+        done = run_python("-m", "tensocket", "conformance", options.device, "--shard", part, "--report", str(path), "-v",
+                          *quick, *select, timeout=seconds)
         if not path.exists():
-            return {"ok": False, "error": last_line(done)}
+            printed = Counter(line.split()[0] for line in done.stdout.splitlines() if line[:1].isupper() and "/" in line)
+            last = [line for line in done.stdout.splitlines() if line[:1].isupper()][-1:]
+            return {"totals": printed, "failures": [], "error": f"part {part}: {last_line(done)} after {last}"}
         report = json.loads(path.read_text("utf-8"))
-    failed = [{key: case[key] for key in ("id", "message", "repro") if key in case}
-              for case in report["cases"] if case["outcome"] == "fail"]
-    return {"ok": done.returncode == 0, "exit_code": done.returncode, "totals": report["totals"], "failures": failed,
-            "build_stats": report.get("build_stats", {})}
+    failures = [{key: case[key] for key in ("id", "message", "repro", "log") if key in case}
+                for case in report["cases"] if case["outcome"] == "FAIL"]
+    return {"totals": Counter(case["outcome"] for case in report["cases"]), "failures": failures, "error": ""}
+
+
+def sanitizer(options: argparse.Namespace) -> dict[str, Any]:
+    """Run some conformance cases under ``compute-sanitizer``, which reports bad accesses and races."""
+    tool = shutil.which("compute-sanitizer")
+    if tool is None:
+        return {"ok": True, "skipped": "compute-sanitizer is not installed"}
+    results = {}
+    for check in ("memcheck", "racecheck"):
+        done = run(tool, "--tool", check, "--error-exitcode", "9", sys.executable, "-m", "tensocket", "conformance",
+                   options.device, "--select", options.watched, timeout=60)
+        lines = [line for line in done.stdout.splitlines() if line.startswith("=========")]
+        results[check] = {"exit_code": done.returncode, "lines": lines[:40], "last": last_line(done)}
+    return {"ok": all(result["exit_code"] == 0 for result in results.values()), "result": results}
 
 
 def digits(options: argparse.Namespace) -> dict[str, Any]:
     """Run the digits example on the device, and return its last line as the result."""
     missing = [name for name in ("sklearn", "matplotlib") if find_spec(name) is None]
     if missing:
-        return {"ok": True, "skipped": f"not installed: {', '.join(missing)}"}
+        return {"ok": False, "skipped": f"not installed: {', '.join(missing)}"}
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         example = str(ROOT / "examples" / "train_digits.py")
@@ -346,15 +223,25 @@ def gpu() -> dict[str, str]:
 
 
 def table(workloads: dict[str, dict[str, Any]]) -> str:
-    """Return the table of microseconds by library, and of tensocket's speed-up over each peer."""
-    lines = [f"{'workload':<34}{'tensocket':>12}{'torch':>12}{'cupy':>12}{'vs torch':>10}{'vs cupy':>10}"]
+    """Return the table of microseconds by library, of tensocket's speed-up over each peer, and of its share of a copy.
+
+    The share is the memory speed of the row, from the bytes that it has to move, over that of the fastest copy.
+    """
+    copies = [entry["us"] for entry in workloads.get(COPY, {}).values() if "us" in entry]
+    peak = WORKLOADS[COPY].nbytes / min(copies) if copies else 0.0
+    lines = [f"{'workload':<34}{'tensocket':>12}{'torch':>12}{'cupy':>12}{'vs torch':>10}{'vs cupy':>10}{'GB/s':>8}"
+             f"{'of copy':>9}{'TFLOP/s':>9}{'first ms':>10}"]
     for name, row in workloads.items():
         times = {library: row.get(library, {}).get("us") for library in LIBRARIES}
-        own = times["tensocket"]
+        own, work = times["tensocket"], WORKLOADS.get(name)
         cells = [f"{times[library]:12.1f}" if times[library] else f"{'error' if library in row else '-':>12}"
                  for library in LIBRARIES]
         ratios = [f"{times[peer] / own:9.2f}x" if own and times[peer] else f"{'-':>10}" for peer in LIBRARIES[1:]]
-        lines.append(f"{name:<34}" + "".join(cells) + "".join(ratios))
+        speed = work.nbytes / own if own and work else 0.0
+        ends = [f"{speed / 1e3:8.0f}" if speed else f"{'-':>8}", f"{speed / peak:9.0%}" if speed and peak else f"{'-':>9}",
+                f"{work.flops / own / 1e6:9.1f}" if own and work and work.flops else f"{'-':>9}",
+                f"{row['tensocket'].get('first_ms', 0):10.0f}" if own else f"{'-':>10}"]
+        lines.append(f"{name:<34}" + "".join((*cells, *ratios, *ends)))
     return "\n".join(lines)
 
 
@@ -372,11 +259,11 @@ def show(step: str, result: dict[str, Any]) -> None:
         for text in result["disagreements"]:
             print(f"  results differ in {text}")
         return
-    for key in ("totals", "build_stats", "result", "seconds", "skipped", "error"):
+    for key in ("processes", "totals", "errors", "result", "seconds", "skipped"):
         if key in result:
             print(f"  {key}: {result[key]}")
-    for failure in result.get("failures", [])[:20]:
-        print(f"  {failure['id']}: {failure.get('message', '')}")
+    for failure in result.get("failures", [])[:40]:
+        print(f"  {failure['id']}: {failure.get('message', '')[:300]}")
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -386,10 +273,14 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "gpu.json", help="the JSON file")
     parser.add_argument("--steps", default=",".join(STEPS), help="what to do, separated by commas (default: all)")
     parser.add_argument("--quick", action="store_true", help="a sample of the conformance suite")
+    parser.add_argument("--select", help="only conformance cases whose id matches")
+    parser.add_argument("--watched", default=WATCHED, help="the cases for compute-sanitizer (default: %(default)s)")
+    parser.add_argument("--budget", type=float, default=540, help="seconds for everything (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each workload and library")
     parser.add_argument("--scale", type=int, default=1, help="divide the size of the workloads, to try the script out")
     parser.add_argument("--worker", choices=LIBRARIES, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    options.end = time.monotonic() + options.budget
     options.steps = [step for step in options.steps.split(",") if step]
     unknown = [step for step in options.steps if step not in STEPS]
     if unknown:
@@ -411,12 +302,13 @@ def main(arguments: list[str] | None = None) -> int:
     report: dict[str, Any] = {"device": {"name": options.device, **info}, "gpu": gpu(), "packages": packages(),
                               "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "python": platform.python_version(),
                               "system": platform.platform(), "processors": os.cpu_count(), "scale": options.scale}
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a run that is cut off has printed all
     print(f"{options.device}: {info.get('model')}, {info.get('driver')}")
-    run: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
-        "conformance": conformance, "digits": digits, "benchmark": benchmark}
+    steps: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
+        "benchmark": benchmark, "digits": digits, "sanitizer": sanitizer, "conformance": conformance}
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for step in options.steps:
-        report[step] = run[step](options)
+        report[step] = steps[step](options)
         show(step, report[step])
         # Write after every step, so that a crash in a later one loses nothing.
         options.out.write_text(json.dumps(report, indent=1) + "\n", "utf-8")

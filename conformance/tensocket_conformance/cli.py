@@ -50,11 +50,24 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tier", choices=TIERS, help=f"highest tier to run (default: {DEFAULT_TIER})")
     parser.add_argument("--quick", action="store_true", help="a sample that takes less than a minute")
     parser.add_argument("--select", metavar="GLOB", help="only cases whose id matches, and what they need")
+    parser.add_argument("--shard", metavar="I/N", type=_shard, default=(1, 1), help="only the I-th of N parts")
     parser.add_argument("--seed", type=int, default=0, help="changes the random values (default: %(default)s)")
     parser.add_argument("--report", metavar="FILE", type=Path, help="write a JSON report")
     parser.add_argument("--list", action="store_true", help="print the ids of the selected cases and run nothing")
     parser.add_argument("-v", "--verbose", action="store_true", help="print every case")
     return parser
+
+
+def _shard(text: str) -> tuple[int, int]:
+    """Return the numbers of ``I/N``.
+
+    Raises:
+        ArgumentTypeError: These are not two numbers with 1 <= I <= N.
+    """
+    part, _, parts = text.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not I/N with 1 <= I <= N, such as 2/8")
+    return int(part), int(parts)
 
 
 def _repro_parser() -> argparse.ArgumentParser:
@@ -68,7 +81,7 @@ def _repro_parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> int:
     tested = subject(options.device, options.seed)
     available = all_cases(tested.dtypes)
-    selection = Selection(options.tier, options.quick, options.select)
+    selection = Selection(options.tier, options.quick, options.select, options.shard)
     chosen = selection.apply(available)
     if not chosen:
         print(f"tensocket conformance: no case matches {options.select!r}", file=sys.stderr)

@@ -108,11 +108,14 @@ class Selection:
         tier: The highest tier; lower tiers are included. None: the default, or all for a quick run.
         quick: Whether to take a sample that runs in less than a minute.
         pattern: Shell pattern that ids must match; their prerequisites are included.
+        shard: ``(i, n)`` takes the i-th of n parts, counted from 1. Cases of one operator, which share kernels, stay
+            together; n processes with the same other options run every case.
     """
 
     tier: str | None = None
     quick: bool = False
     pattern: str | None = None
+    shard: tuple[int, int] = (1, 1)
 
     @property
     def highest(self) -> str:
@@ -126,6 +129,10 @@ class Selection:
             chosen = quick_sample(chosen)
         if self.pattern is not None:
             chosen = [case for case in chosen if fnmatchcase(case.id, self.pattern)]
+        part, parts = self.shard
+        families = list(dict.fromkeys(case.family for case in chosen))
+        mine = set(families[part - 1::parts])
+        chosen = [case for case in chosen if case.family in mine]
         wanted = _with_prerequisites(chosen, {case.id: case for case in cases})
         return [case for case in cases if case.id in wanted]
 
