@@ -3,8 +3,8 @@
     python benchmarks/gpu_check.py
 
 Times the workloads of ``gpu_workloads.py`` beside PyTorch and CuPy if these are installed, trains the digits example,
-lets ``compute-sanitizer`` watch some cases of the conformance suite, and runs the suite in parallel processes for as long
-as ``--budget`` allows. Prints each result at once and writes one JSON file after each step. Every step runs in
+lets ``compute-sanitizer`` watch some cases of the conformance suite, and runs the suite in parallel processes for as
+long as ``--budget`` allows. Prints each result at once and writes one JSON file after each step. Every step runs in
 processes of its own, so that a device error ends that step alone.
 
 Exit codes: 0 all steps passed, 1 a step failed, 2 the device is not available here.
@@ -120,11 +120,11 @@ def shard(options: argparse.Namespace, part: str, seconds: float) -> dict[str, A
         path = Path(folder) / "report.json"
         quick = ["--quick"] if options.quick else []
         select = ["--select", options.select] if options.select else []
-        done = run_python("-m", "tensocket", "conformance", options.device, "--shard", part, "--report", str(path), "-v",
-                          *quick, *select, timeout=seconds)
+        done = run_python("-m", "tensocket", "conformance", options.device, "--shard", part, "--report", str(path),
+                          "-v", *quick, *select, timeout=seconds)
         if not path.exists():
-            printed = Counter(line.split()[0] for line in done.stdout.splitlines() if line[:1].isupper() and "/" in line)
-            last = [line for line in done.stdout.splitlines() if line[:1].isupper()][-1:]
+            lines = [line for line in done.stdout.splitlines() if line[:1].isupper() and "/" in line]
+            printed, last = Counter(line.split()[0] for line in lines), lines[-1:]
             return {"totals": printed, "failures": [], "error": f"part {part}: {last_line(done)} after {last}"}
         report = json.loads(path.read_text("utf-8"))
     failures = [{key: case[key] for key in ("id", "message", "repro", "log") if key in case}
@@ -238,7 +238,8 @@ def table(workloads: dict[str, dict[str, Any]]) -> str:
                  for library in LIBRARIES]
         ratios = [f"{times[peer] / own:9.2f}x" if own and times[peer] else f"{'-':>10}" for peer in LIBRARIES[1:]]
         speed = work.nbytes / own if own and work else 0.0
-        ends = [f"{speed / 1e3:8.0f}" if speed else f"{'-':>8}", f"{speed / peak:9.0%}" if speed and peak else f"{'-':>9}",
+        ends = [f"{speed / 1e3:8.0f}" if speed else f"{'-':>8}",
+                f"{speed / peak:9.0%}" if speed and peak else f"{'-':>9}",
                 f"{work.flops / own / 1e6:9.1f}" if own and work and work.flops else f"{'-':>9}",
                 f"{row['tensocket'].get('first_ms', 0):10.0f}" if own else f"{'-':>10}"]
         lines.append(f"{name:<34}" + "".join((*cells, *ratios, *ends)))

@@ -183,7 +183,8 @@ def _gpt(library: Library) -> Run:
 
         def forward(self, x: Any) -> Any:
             batch, length, _ = x.shape
-            q, k, v = (part.view(batch, length, 4, -1).transpose(1, 2) for part in self.qkv(self.norm1(x)).split(width, 2))
+            parts = self.qkv(self.norm1(x)).split(width, 2)
+            q, k, v = (part.view(batch, length, 4, -1).transpose(1, 2) for part in parts)
             y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, length, width)
             x = x + self.out(y)
             return x + self.down(F.gelu(self.up(self.norm2(x))))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract.backend import Backend, Unavailable
 from tensocket_plugins.contract.descriptor import DeviceInfo
+
+from . import visible
+from .streams import forked
 
 if TYPE_CHECKING:
     from .device import CudaDevice
@@ -19,7 +23,7 @@ _NO_DEVICE: Final = 100  # CUDA_ERROR_NO_DEVICE
 
 
 def check_driver() -> None:
-    """Load the driver's library and ask it for devices; creates no context.
+    """Load the driver's library and look for devices. NVML counts them; without it, CUDA starts here.
 
     Raises:
         Unavailable: The library, a function of it or a device is missing.
@@ -30,6 +34,20 @@ def check_driver() -> None:
         raise Unavailable(f"{LIBRARY} not found: no NVIDIA driver on this machine",
                           "install the NVIDIA driver on a machine with an NVIDIA GPU, or choose another device; the "
                           f"loader says: {error}") from error
+    number = visible.count()
+    if number is None:
+        number = _count_by_driver(library)
+    if number == 0:
+        raise Unavailable("no NVIDIA GPU is visible to the driver",
+                          "check nvidia-smi and the environment variable CUDA_VISIBLE_DEVICES")
+
+
+def _count_by_driver(library: ctypes.CDLL) -> int:
+    """Start CUDA, and return the number of devices; creates no context.
+
+    Raises:
+        Unavailable: The library is not the driver's, or does not start.
+    """
     try:
         start, count = library.cuInit, library.cuDeviceGetCount
     except AttributeError as error:
@@ -40,13 +58,11 @@ def check_driver() -> None:
     if code not in (0, _NO_DEVICE):
         raise Unavailable(f"{LIBRARY} cannot start: CUDA error {code}",
                           "look at the output of nvidia-smi; a driver that was just updated needs a reboot")
-    if code == _NO_DEVICE or number.value == 0:
-        raise Unavailable("no NVIDIA GPU is visible to the driver",
-                          "check nvidia-smi and the environment variable CUDA_VISIBLE_DEVICES")
+    return 0 if code == _NO_DEVICE else number.value
 
 
 def load_pycuda() -> Any:
-    """Import and initialise ``pycuda.driver``.
+    """Import ``pycuda.driver``, which does not start CUDA yet.
 
     Raises:
         Unavailable: pycuda is not installed or cannot be imported.
@@ -60,7 +76,6 @@ def load_pycuda() -> Any:
         raise Unavailable(f"pycuda cannot be imported: {error}",
                           "pip install --force-reinstall --no-cache-dir pycuda, so that it is built anew for this "
                           "machine") from error
-    driver.init()
     return driver
 
 
@@ -86,12 +101,21 @@ class CudaBackend(Backend):
 
     def __init__(self) -> None:
         self._driver: Any = None
+        self._process: int | None = None
 
     @property
     def driver(self) -> Any:
-        """``pycuda.driver``."""
-        if self._driver is None:
+        """``pycuda.driver``, started in this process.
+
+        Raises:
+            BackendUnavailable: This is a forked child of a process that started CUDA.
+        """
+        if self._process is None:
             self._driver = load_pycuda()
+            self._driver.init()
+            self._process = os.getpid()
+        elif self._process != os.getpid():
+            raise forked("cuda")
         return self._driver
 
     def probe(self) -> None:
@@ -101,7 +125,7 @@ class CudaBackend(Backend):
             Unavailable: With the first piece that is missing.
         """
         check_driver()
-        driver = self.driver
+        driver = load_pycuda()
         nvrtc = check_nvrtc()
         supported = driver.get_driver_version()
         if supported // 1000 < nvrtc[0]:
@@ -110,8 +134,9 @@ class CudaBackend(Backend):
                 f"{nvrtc[0]}.{nvrtc[1]}", f"update the NVIDIA driver to one for CUDA {nvrtc[0]}")
 
     def device_count(self) -> int:
-        """Return the number of devices that the driver shows."""
-        return int(self.driver.Device.count())
+        """Return the number of devices that CUDA shows; starts CUDA only if nothing else can tell."""
+        number = visible.count() if self._process is None else None
+        return int(self.driver.Device.count()) if number is None else number
 
     def device_info(self, index: int) -> DeviceInfo:
         """Return model, memory and driver of a device, without creating a context."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import struct
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -24,7 +27,7 @@ from .compiler import Compiler, choose_architecture, supported_architectures
 from .exchange import CudaExchange
 from .library import register_cublas
 from .memory import RawMemory, Staging
-from .streams import CudaEvent, CudaStream, Spare
+from .streams import CudaEvent, CudaStream, Spare, forked
 
 #: The bytes of local memory that a kernel may use without a request to the driver.
 _LOCAL_BYTES: Final = 48 << 10
@@ -35,16 +38,22 @@ class Current:
 
     pycuda keeps a stack of contexts per thread and aborts the process if a thread ends with a context on it, so every
     use pushes and pops. Uses may nest.
+
+    Attributes:
+        forked: Whether this is a forked child of the process that opened the device, where CUDA does not work.
     """
 
-    __slots__ = ("_context", "_driver", "_name")
+    __slots__ = ("_context", "_driver", "_name", "forked")
 
     def __init__(self, driver: Any, context: Any, name: str) -> None:
         self._driver = driver
         self._context = context
         self._name = name
+        self.forked = False
 
     def __enter__(self) -> Any:
+        if self.forked:
+            raise forked(self._name)
         self._context.push()
         return self._driver
 
@@ -69,7 +78,7 @@ class CudaKernel:
         module: Keeps the code loaded.
     """
 
-    __slots__ = ("function", "module", "pack")
+    __slots__ = ("__weakref__", "function", "module", "pack")
 
     def __init__(self, module: Any, function: Any) -> None:
         self.module = module
@@ -121,6 +130,8 @@ class CudaDevice(CFamilyDevice):
         self.kernels = KernelTable()
         self.library = register_cublas(self)
         self.exchange = CudaExchange(self)
+        self._loaded: weakref.WeakSet[CudaKernel] = weakref.WeakSet()
+        _DEVICES.add(self)
 
     def _mark(self, stream: Stream) -> CudaEvent:
         event = CudaEvent(self)
@@ -153,7 +164,9 @@ class CudaDevice(CFamilyDevice):
         code = self.compiler.compile(source)
         with self.current as driver:
             module = driver.module_from_buffer(code)
-            return {name: CudaKernel(module, module.get_function(name)) for name in names}
+            kernels = {name: CudaKernel(module, module.get_function(name)) for name in names}
+        self._loaded.update(kernels.values())
+        return kernels
 
     def launch(self, kernel: CudaKernel, grid: tuple[int, ...], group: tuple[int, ...], args: Sequence[Any],
                stream: Stream) -> None:
@@ -212,7 +225,7 @@ class CudaDevice(CFamilyDevice):
 
     def close(self) -> None:
         """Release all resources of the device, the context last."""
-        if self._closed:
+        if self._closed or self.current.forked:
             return
         self._closed = True
         if self.library is not None:
@@ -222,3 +235,21 @@ class CudaDevice(CFamilyDevice):
         with self.current:
             self.spare.clear()
         self.current.detach()
+
+    def abandon(self) -> None:
+        """Refuse all work from now on, in a forked child, where no object of the driver may be destroyed."""
+        self.current.forked = True
+        for held in (self, *self._loaded):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
+
+
+_DEVICES: Final[weakref.WeakSet[CudaDevice]] = weakref.WeakSet()
+
+
+def _abandon_all() -> None:
+    for device in list(_DEVICES):
+        device.abandon()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_all)

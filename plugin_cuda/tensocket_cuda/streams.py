@@ -9,10 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tensocket_plugins.contract.backend import Event, Stream
-from tensocket_plugins.contract.errors import ArgumentError
+from tensocket_plugins.contract.errors import ArgumentError, BackendUnavailable
 
 if TYPE_CHECKING:
     from .device import CudaDevice
+
+
+def forked(device: str) -> BackendUnavailable:
+    """Return the error for using, in a forked child, a device that its parent opened."""
+    return BackendUnavailable(
+        "device", f"{device} in a process forked after CUDA was started", "CUDA does not work in forked children",
+        "start children with the multiprocessing method 'spawn', or fork before the device is used")
 
 
 class Spare:

@@ -52,6 +52,27 @@ def test_list_runs_nothing(double, capsys):
                                                "T2.op.add/f32/prime#0"]
 
 
+def test_shards_run_every_case_once(double, capsys):
+    name = double()
+    select = ["--select", "T2.op.*/f32/prime#0"]
+    assert main([name, *select, "--list"]) == 0
+    every = [case for case in capsys.readouterr().out.split() if case.startswith("T2")]
+    parts = []
+    for number in (1, 2, 3):
+        assert main([name, *select, "--list", "--shard", f"{number}/3"]) == 0
+        parts.append([case for case in capsys.readouterr().out.split() if case.startswith("T2")])
+    assert sorted(case for part in parts for case in part) == sorted(every)
+    assert min(map(len, parts)) > len(every) // 4
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "2", "a/b", "-1/3"])
+def test_a_shard_is_two_numbers(text, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["cpu", f"--shard={text}"])
+    assert caught.value.code == 2
+    assert f"{text!r} is not I/N with 1 <= I <= N, such as 2/8" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("arguments", [
     ["nosuchdevice"], ["cpu:7"], ["CPU"], ["cpu", "--select", "T2.op.nosuch*"],
     ["repro", "T2.op.nosuch/f32/x#0", "--device", "cpu"],

@@ -12,8 +12,10 @@ import pytest
 
 import tensocket_cuda
 from tensocket_cuda import backend as module
+from tensocket_cuda import visible
 from tensocket_cuda.backend import CudaBackend
 from tensocket_plugins.contract.backend import Unavailable
+from tensocket_plugins.contract.errors import BackendUnavailable
 
 
 class FakeLibrary:
@@ -29,8 +31,37 @@ class FakeLibrary:
         self.cuDeviceGetCount = count
 
 
-def with_library(monkeypatch, library):
+class FakeNvml:
+    """``libnvidia-ml.so.1`` with given GPUs."""
+
+    def __init__(self, identities=("GPU-1a", "GPU-1b"), start=0, split=0):
+        def number(pointer):
+            pointer._obj.value = len(identities)
+            return 0
+
+        def handle(index, pointer):
+            pointer._obj.value = index.value + 1
+            return 0
+
+        def mode(gpu, now, pending):
+            now._obj.value = split
+            return 0
+
+        def identity(gpu, text, size):
+            ctypes.memmove(text, identities[gpu.value - 1].encode() + b"\0", len(identities[gpu.value - 1]) + 1)
+            return 0
+
+        self.nvmlInit_v2, self.nvmlShutdown = lambda: start, lambda: 0
+        self.nvmlDeviceGetCount_v2, self.nvmlDeviceGetHandleByIndex_v2 = number, handle
+        self.nvmlDeviceGetMigMode, self.nvmlDeviceGetUUID = mode, identity
+
+
+def with_library(monkeypatch, library, nvml=None):
     def load(name, *args, **kwargs):
+        if name == visible.LIBRARY:
+            if nvml is None:
+                raise OSError("no NVML")
+            return nvml
         assert name == module.LIBRARY
         if isinstance(library, Exception):
             raise library
@@ -149,7 +180,7 @@ def test_driver_older_than_nvrtc(monkeypatch, pycuda):
     pycuda.get_driver_version = lambda: 12040
     real = ctypes.CDLL  # NVRTC's bindings load their library with it
     monkeypatch.setattr(module.ctypes, "CDLL", lambda name, *a, **k: FakeLibrary() if name == module.LIBRARY
-                        else real(name, *a, **k))
+                        else real("no NVML" if name == visible.LIBRARY else name, *a, **k))
     text, advice = reason()
     assert text.startswith("the NVIDIA driver supports CUDA 12.4, but NVRTC is 13.")
     assert "update the NVIDIA driver" in advice
@@ -176,3 +207,60 @@ def test_open(monkeypatch, pycuda):
     assert device.name == "cuda:1"
     assert device.target.parallelism == 4 * 132
     device.close()
+
+
+@pytest.mark.parametrize(("chosen", "number"), [
+    (None, 2), ("0", 1), ("1,0", 2), ("GPU-1b", 1), ("GPU-1", 0), ("", 0), ("-1", 0), ("0,5,1", 1), ("1,1", 0)])
+def test_nvml_counts_devices_without_starting_cuda(monkeypatch, pycuda, driver, chosen, number):
+    pytest.importorskip("cuda.bindings")
+    library = FakeLibrary()
+    library.cuInit = lambda flags: pytest.fail("cuInit makes CUDA unusable in forked children")
+    with_library(monkeypatch, library, FakeNvml())
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if chosen is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
+    if number == 0:
+        assert reason()[0] == "no NVIDIA GPU is visible to the driver"
+        return
+    cuda = CudaBackend()
+    cuda.probe()
+    assert cuda.device_count() == number
+    assert driver.calls == []
+
+
+@pytest.mark.parametrize("nvml", [FakeNvml(start=9), FakeNvml(split=1), object()])
+def test_cuda_counts_devices_where_nvml_cannot(monkeypatch, pycuda, nvml):
+    pytest.importorskip("cuda.bindings")
+    started = []
+    library = FakeLibrary(devices=2)
+    library.cuInit = lambda flags: started.append(flags) or 0
+    with_library(monkeypatch, library, nvml)
+    cuda = CudaBackend()
+    cuda.probe()
+    assert (started, cuda.device_count()) == ([0], 2)
+
+
+def test_instances_of_split_gpus_are_counted_by_cuda(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-GPU-1a/1/0")
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: FakeNvml())
+    assert visible.count() is None
+
+
+def test_children_forked_after_cuda_was_started_get_an_error(pycuda, device, monkeypatch):
+    cuda = CudaBackend()
+    assert cuda.driver is pycuda
+    monkeypatch.setattr(module.os, "getpid", lambda: -1)
+    message = ("[device] {} in a process forked after CUDA was started — CUDA does not work in forked children — start "
+               "children with the multiprocessing method 'spawn', or fork before the device is used")
+    with pytest.raises(BackendUnavailable) as caught:
+        cuda.open(0)
+    assert str(caught.value) == message.format("cuda")
+    device.abandon()
+    try:
+        for work in (device.synchronize, device.create_stream, lambda: device.allocator.allocate(1 << 20, None)):
+            with pytest.raises(BackendUnavailable) as caught:
+                work()
+            assert str(caught.value) == message.format("cuda:0")
+        device.close()
+    finally:
+        device.current.forked = False

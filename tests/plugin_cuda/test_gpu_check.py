@@ -17,9 +17,11 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu_check.py"
 
 @pytest.fixture(scope="module")
 def gpu_check():
+    sys.path.insert(0, str(SCRIPT.parent))  # as Python does for a script
     spec = importlib.util.spec_from_file_location("gpu_check", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    sys.path.remove(str(SCRIPT.parent))
     return module
 
 
@@ -42,7 +44,7 @@ def test_without_a_gpu_it_says_why_and_exits_with_2(tmp_path):
 def test_unknown_steps_and_devices_exit_with_2():
     done = run("--steps", "benchmark,dance")
     assert done.returncode == 2
-    assert "unknown steps dance; there are conformance, digits, benchmark" in done.stderr
+    assert "unknown steps dance; there are benchmark, digits, sanitizer, conformance" in done.stderr
     pytest.importorskip("tensocket")
     done = run("--device", "cuta")
     assert done.returncode == 2
@@ -56,7 +58,7 @@ def test_the_benchmark_runs_on_any_device_and_writes_json(tmp_path, gpu_check):
     report = json.loads(out.read_text("utf-8"))
     assert (done.returncode, report["benchmark"]["errors"]) == (0, []), done.stdout + done.stderr
     assert set(report["benchmark"]["workloads"]) == set(gpu_check.WORKLOADS)
-    assert len(gpu_check.WORKLOADS) >= 12
+    assert len(gpu_check.WORKLOADS) >= 30
     assert all(row["tensocket"]["us"] > 0 for row in report["benchmark"]["workloads"].values())
     assert {"device", "gpu", "packages", "date", "python"} <= set(report)
     assert "tensocket" in report["packages"]
@@ -70,16 +72,42 @@ def test_results_that_differ_are_reported(gpu_check):
     assert gpu_check.disagreeing({"tensocket": {"us": 1, "value": 2.0}, "torch": {"error": "no"}}) == []
 
 
-def test_the_table_shows_ratios_and_gaps(gpu_check):
-    rows = {"one": {"tensocket": {"us": 2.0}, "torch": {"us": 5.0}}, "two": {"tensocket": {"error": "no"}}}
+def test_the_table_shows_ratios_shares_and_gaps(gpu_check):
+    rows = {"copy_256MiB": {"tensocket": {"us": 2000.0, "first_ms": 7.0}, "torch": {"us": 1000.0}},
+            "add_16M": {"tensocket": {"us": 750.0}}, "matmul_4096_f32": {"tensocket": {"us": 1e6}},
+            "item": {"tensocket": {"error": "no"}}}
     text = gpu_check.table(rows).splitlines()
-    assert text[1].split() == ["one", "2.0", "5.0", "-", "2.50x", "-"]
-    assert text[2].split() == ["two", "error", "-", "-", "-", "-"]
+    # A copy of 256 MiB in 1 ms is 537 GB/s, read and written; a sum of 16 Mi numbers moves 201 MB.
+    assert text[1].split() == ["copy_256MiB", "2000.0", "1000.0", "-", "0.50x", "-", "268", "50%", "-", "7"]
+    assert text[2].split() == ["add_16M", "750.0", "-", "-", "-", "-", "268", "50%", "-", "0"]
+    assert text[3].split() == ["matmul_4096_f32", "1000000.0", "-", "-", "-", "-", "-", "-", "0.1", "0"]
+    assert text[4].split() == ["item", "error", "-", "-", "-", "-", "-", "-", "-", "-"]
+
+
+def test_conformance_runs_in_parts(gpu_check, tmp_path):
+    options = gpu_check.parse(["--device", "ref", "--select", "T2.op.[as]*/f32/prime#0"])
+    result = gpu_check.conformance(options)
+    assert (result["ok"], result["failures"], result["errors"]) == (True, [], [])
+    assert result["totals"]["PASS"] > 10
+
+
+def test_a_part_that_is_cut_off_counts_as_failed(gpu_check, monkeypatch):
+    text = "PASS  T2.op.add/f32/prime#0  1.0 ms\nPASS  T2.op.add/f32/prime#1  1.0 ms\n"
+    monkeypatch.setattr(gpu_check, "run_python", lambda *command, timeout: subprocess.CompletedProcess(
+        command, 124, text, f"took longer than {timeout:g} s"))
+    result = gpu_check.shard(gpu_check.parse([]), "3/12", 5)
+    assert result["totals"] == {"PASS": 2}
+    assert result["error"] == "part 3/12: took longer than 5 s after ['PASS  T2.op.add/f32/prime#1  1.0 ms']"
+
+
+def test_without_the_sanitizer_its_step_is_skipped(gpu_check, monkeypatch):
+    monkeypatch.setattr(gpu_check.shutil, "which", lambda name: None)
+    assert gpu_check.sanitizer(gpu_check.parse([])) == {"ok": True, "skipped": "compute-sanitizer is not installed"}
 
 
 def test_missing_packages_of_the_example_are_reported(gpu_check, monkeypatch):
     monkeypatch.setattr(gpu_check, "find_spec", lambda name: None)
-    assert gpu_check.digits(SimpleNamespace(device="cuda")) == {"ok": True,
+    assert gpu_check.digits(SimpleNamespace(device="cuda")) == {"ok": False,
                                                                 "skipped": "not installed: sklearn, matplotlib"}
 
 

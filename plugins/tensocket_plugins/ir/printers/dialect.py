@@ -167,14 +167,18 @@ CUDA: Final = Dialect(
     bits_of={"float32": "__float_as_uint", "float64": "__double_as_longlong"},
     from_bits={"float32": "__uint_as_float", "float64": "__longlong_as_double"},
     math_suffix={"float32": "f", "float64": ""},
-    # NVRTC has no cuda_fp16.h without the toolkit's headers; only these instructions are needed from it.
+    # NVRTC has no cuda_fp16.h without the toolkit's headers; only these instructions are needed from it. They drop the
+    # sign of NaN, which is added again.
     helpers={
         name: f"{{f}}{result} {name}({argument} x) {{{{\n    {result} y;\n"
-              f'    asm("cvt.{instruction} %0, %1;" : "={to}"(y) : "{of}"(x));\n    return y;\n}}}}'
-        for name, result, argument, instruction, to, of in (
-            ("ts_half_to_float", "float", "unsigned short", "f32.f16", "f", "h"),
-            ("ts_float_to_half", "unsigned short", "float", "rn.f16.f32", "h", "f"),
-            ("ts_double_to_half", "unsigned short", "double", "rn.f16.f64", "h", "d"),
+              f'    asm("cvt.{instruction} %0, %1;" : "={to}"(y) : "{of}"(x));\n    return {signed};\n}}}}'
+        for name, result, argument, instruction, to, of, signed in (
+            ("ts_half_to_float", "float", "unsigned short", "f32.f16", "f", "h",
+             "__uint_as_float(__float_as_uint(y) | (unsigned int)(x & 0x8000u) << 16)"),
+            ("ts_float_to_half", "unsigned short", "float", "rn.f16.f32", "h", "f",
+             "y | (__float_as_uint(x) >> 16 & 0x8000u)"),
+            ("ts_double_to_half", "unsigned short", "double", "rn.f16.f64", "h", "d",
+             "y | ((unsigned long long)__double_as_longlong(x) >> 48 & 0x8000u)"),
         )
     },
     atomics=_CUDA_ATOMICS,
