@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 from tensocket.jit.compiler.control import ENDLESS
@@ -122,15 +123,25 @@ class CodeWriter:
 
     def block(self, block: Block, depth: int, results: list[str] | None = None) -> None:
         """Write a block, whose outputs are assigned to variables."""
-        before = len(self.lines)
-        for node in block.nodes_:
-            if node.op == "prim::Constant" or node in self.folded or node.op == "prim::Uninitialized":
-                continue
-            self.write(node, depth)
-        if not _leaves(block):
+        def assign() -> None:
             for target, value in zip(results or [], block.tail.inputs_, strict=True):
                 if value.owner.op != "prim::Uninitialized" and (text := self.use(value)) != target:
                     self.line(depth, f"{target} = {text}", value.owner.place)
+
+        self._sequence(block, depth, assign)
+
+    def body(self, graph: Block, result: Callable[[list[Value]], str]) -> None:
+        """Write the body of a function; ``result`` is the text that it returns, from the graph's outputs."""
+        self._sequence(graph, 1, lambda: self.line(1, f"return {result(graph.tail.inputs_)}", None))
+
+    def _sequence(self, block: Block, depth: int, end: Callable[[], None]) -> None:
+        """Write the nodes of a block, and what follows them unless they leave it."""
+        before = len(self.lines)
+        for node in block.nodes_:
+            if node.op not in ("prim::Constant", "prim::Uninitialized") and node not in self.folded:
+                self.write(node, depth)
+        if not _leaves(block):
+            end()
         if len(self.lines) == before:
             self.line(depth, "pass", None)
 
@@ -237,6 +248,3 @@ def _leaves(block: Block) -> bool:
             return bool(node.blocks_) and all(_leaves(inner) for inner in node.blocks_)
         return False
     return False
-
-
-leaves = _leaves

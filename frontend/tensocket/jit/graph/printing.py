@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from tensocket.errors import ExportError
 from tensocket.jit.graph import script_types as t
-from tensocket.jit.graph.code_writer import CodeWriter, leaves
+from tensocket.jit.graph.code_writer import CodeWriter
 from tensocket.jit.graph.functions import CompiledFunction
-from tensocket.jit.graph.ir import Block, Graph, Node, Value
+from tensocket.jit.graph.ir import Graph, Node, Value
 from tensocket.jit.graph.operators import TEMPLATES
 from tensocket_operators import Tensor
 
@@ -277,20 +277,8 @@ def code_of(function: CompiledFunction, constants: Constants | None = None, used
         arguments.append(f"{name}{kind}{default}")
     result = writer.type_name(function.schema.result)
     writer.line(0, f"def {function.name}({(',' + chr(10) + '    ' + '  ' * depth).join(arguments)}) -> {result}:", None)
-    _body(writer, function.graph)
+    writer.body(function.graph, lambda outputs: writer.use(outputs[0]) if len(outputs) == 1 else "None")
     return "\n".join("  " * (depth + level) + text for level, text, _ in writer.lines) + "\n"
-
-
-def _body(writer: ScriptWriter, graph: Block) -> None:
-    before = len(writer.lines)
-    for node in graph.nodes_:
-        if node.op not in ("prim::Constant", "prim::Uninitialized") and node not in writer.folded:
-            writer.write(node, 1)
-    if not leaves(graph):
-        outputs = graph.tail.inputs_
-        writer.line(1, f"return {writer.use(outputs[0])}" if len(outputs) == 1 else "return None", None)
-    elif len(writer.lines) == before:
-        writer.line(1, "pass", None)
 
 
 __all__ = ["TEMPLATES", "Constants", "ScriptWriter", "code_of", "note_types"]

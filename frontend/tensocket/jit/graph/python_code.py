@@ -284,23 +284,17 @@ def build_entry(function: CompiledFunction) -> Callable[..., Any]:
     return compile_graph(function.graph, function.name, function.source.file if function.source else "<script>")
 
 
+def _returned(texts: list[str]) -> str:
+    """Return the expression for the results of a graph: none, one or a tuple."""
+    return texts[0] if len(texts) == 1 else f"({''.join(text + ', ' for text in texts)})" if texts else "None"
+
+
 def compile_graph(graph: Graph, name: str, file: str = "<script>") -> Callable[..., Any]:
     """Return the Python function that computes a graph; it takes the graph's inputs by position."""
     writer = PythonWriter(graph)
     arguments = ", ".join(writer.name(value) for value in graph.head.outputs_)
     writer.line(0, f"def _script({arguments}):", None)
-    from tensocket.jit.graph.code_writer import leaves
-
-    before = len(writer.lines)
-    for node in graph.nodes_:
-        if node.op not in ("prim::Constant", "prim::Uninitialized") and node not in writer.folded:
-            writer.write(node, 1)
-    if not leaves(graph):
-        outputs = graph.tail.inputs_
-        text = writer.use(outputs[0]) if len(outputs) == 1 else f"({''.join(writer.use(v) + ', ' for v in outputs)})"
-        writer.line(1, f"return {text}" if outputs else "return None", None)
-    elif len(writer.lines) == before:
-        writer.line(1, "pass", None)
+    writer.body(graph, lambda outputs: _returned([writer.use(value) for value in outputs]))
     tree = ast.parse(writer.text())
     places = [place for _, _, place in writer.lines]
     for part in ast.walk(tree):

@@ -98,7 +98,7 @@ def _ordered(chosen: Tensor) -> tuple[Tensor, Tensor]:
     return chosen.sum(-1).to(torch.int32), order.to(torch.int32).contiguous()
 
 
-def _dense(count: Tensor, indices: Tensor, columns: int) -> Tensor:
+def chosen_blocks(count: Tensor, indices: Tensor, columns: int) -> Tensor:
     """Return which blocks are chosen, int32: the inverse of ``_ordered``."""
     taken = torch.arange(indices.shape[-1], device=indices.device) < count.unsqueeze(-1)
     result = indices.new_zeros((*indices.shape[:-1], columns + 1), dtype=torch.int32)
@@ -169,9 +169,9 @@ class BlockMask:
         rows, columns = kv_indices.shape[-2:]
         of_keys: list[Any] = [None] * 4
         if compute_q_blocks:
-            of_keys[:2] = _ordered(_dense(kv_num_blocks, kv_indices, columns).transpose(-2, -1))
+            of_keys[:2] = _ordered(chosen_blocks(kv_num_blocks, kv_indices, columns).transpose(-2, -1))
             if full_kv_num_blocks is not None and full_kv_indices is not None:
-                of_keys[2:] = _ordered(_dense(full_kv_num_blocks, full_kv_indices, columns).transpose(-2, -1))
+                of_keys[2:] = _ordered(chosen_blocks(full_kv_num_blocks, full_kv_indices, columns).transpose(-2, -1))
         lengths = (rows * size[0], columns * size[1]) if seq_lengths is None else seq_lengths
         return cls(lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, of_keys[0],
                    of_keys[1], of_keys[2], of_keys[3], size, noop_mask if mask_mod is None else mask_mod)
@@ -205,10 +205,10 @@ class BlockMask:
     def to_dense(self) -> Tensor:
         """Return which blocks are seen, int32, shape ``(B, H, rows, columns)``."""
         columns = self.kv_indices.shape[-1]
-        part = _dense(self.kv_num_blocks, self.kv_indices, columns)
+        part = chosen_blocks(self.kv_num_blocks, self.kv_indices, columns)
         if self.full_kv_num_blocks is None or self.full_kv_indices is None:
             return part
-        return part | _dense(self.full_kv_num_blocks, self.full_kv_indices, columns)
+        return part | chosen_blocks(self.full_kv_num_blocks, self.full_kv_indices, columns)
 
     def to(self, device: Any) -> BlockMask:
         """Return the mask on another device."""

@@ -16,6 +16,7 @@ from .block_mask import (
 from .block_mask import (
     BlockMask,
     and_masks,
+    chosen_blocks,
     create_block_mask,
     create_mask,
     noop_mask,
@@ -81,11 +82,11 @@ def _visible(mask: BlockMask, positions: list[Tensor]) -> Tensor:
     rows, columns = (positions[k] // mask.BLOCK_SIZE[k - 2] for k in (2, 3))
     batch, head = (positions[k] % mask.kv_indices.shape[k] for k in (0, 1))
     places = (batch[:, None, None, None], head[:, None, None], rows[:, None], columns)
-    listed = BlockMask.from_kv_blocks(mask.kv_num_blocks, mask.kv_indices, compute_q_blocks=False).to_dense()
+    listed = chosen_blocks(mask.kv_num_blocks, mask.kv_indices, mask.kv_indices.shape[-1])
     seen = over_positions(mask.mask_mod)(*positions) & listed[places].to(torch.bool)
     if mask.full_kv_num_blocks is None or mask.full_kv_indices is None:
         return seen  # type: ignore[no-any-return]
-    full = BlockMask.from_kv_blocks(mask.full_kv_num_blocks, mask.full_kv_indices, compute_q_blocks=False).to_dense()
+    full = chosen_blocks(mask.full_kv_num_blocks, mask.full_kv_indices, mask.full_kv_indices.shape[-1])
     return seen | full[places].to(torch.bool)  # type: ignore[no-any-return]
 
 
