@@ -48,7 +48,8 @@ def worker(name: str, device: str, seconds: float, scale: int) -> None:
     """Time all workloads of one library, and print a line of JSON for each."""
     library = Library(name, device, scale)
     if name == "torch":
-        library.module.backends.cuda.matmul.allow_tf32 = False  # float32 products must not use TF32
+        # Products and convolutions of float32 must not use TF32, which has 10 bits of precision.
+        library.module.backends.cuda.matmul.allow_tf32 = library.module.backends.cudnn.allow_tf32 = False
     for title, workload in WORKLOADS.items():
         if name == "cupy" and workload.cupy is None:
             continue
