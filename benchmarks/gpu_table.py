@@ -48,8 +48,8 @@ def page(report: dict[str, Any]) -> str:
     lines = [f"# The CUDA backend on {device['model']}", "",
              f"{report['date'][:10]}, one {device['model']}, driver {gpu.get('driver_version', 'unknown')}, "
              f"{device['driver']}, Python {report['python']}, {report['processors']} virtual processors, {peers}. One "
-             "run of `gpu_check.py`, nothing else running. Ratios: the other library's time over this one's, above 1 is "
-             "faster. No library uses TF32.", ""]
+             "run of `gpu_check.py`, nothing else running. Ratios: the other library's time over this one's, above 1 "
+             "is faster. No library uses TF32.", ""]
     if "conformance" in report:
         totals = ", ".join(f"{count:,} {name}" for name, count in sorted(report["conformance"]["totals"].items()))
         lines += [f"Conformance: {totals}.", ""]

@@ -15,7 +15,8 @@ def test_the_page_has_ratios_rates_and_failures(tmp_path):
         "device": {"model": "Model H1", "driver": "CUDA 13.0, NVRTC 13.0"}, "gpu": {"driver_version": "580.1"},
         "packages": {"torch": "2.11.0", "pycuda": "2026.1"}, "date": "2026-11-27T17:37:09+0000", "python": "3.12.3",
         "processors": 16,
-        "conformance": {"totals": {"PASS": 1200, "FAIL": 1}, "failures": [{"id": "T2.op.add/f32/one#0", "message": "no"}]},
+        "conformance": {"totals": {"PASS": 1200, "FAIL": 1},
+                        "failures": [{"id": "T2.op.add/f32/one#0", "message": "no"}]},
         "benchmark": {"workloads": {
             "copy_256MiB": {"tensocket": {"us": 2000.0}, "torch": {"us": 1000.0}},
             "matmul_4096_f32": {"tensocket": {"us": 1e6}, "torch": {"us": 5e5}, "cupy": {"us": 2e6}},
