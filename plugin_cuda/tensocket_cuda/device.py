@@ -33,11 +33,21 @@ from .streams import CudaEvent, CudaStream, Spare, forked
 _LOCAL_BYTES: Final = 48 << 10
 
 
+class _Held(threading.local):
+    """The uses of contexts in a thread that have not ended, innermost last."""
+
+    def __init__(self) -> None:
+        self.uses: list[Current] = []
+
+
+_HELD: Final = _Held()
+
+
 class Current:
     """A context manager that makes a device's context current in the calling thread and translates driver errors.
 
     pycuda keeps a stack of contexts per thread and aborts the process if a thread ends with a context on it, so every
-    use pushes and pops. Uses may nest.
+    use pushes and pops, except within a use of the same context.
 
     Attributes:
         forked: Whether this is a forked child of the process that opened the device, where CUDA does not work.
@@ -54,11 +64,17 @@ class Current:
     def __enter__(self) -> Any:
         if self.forked:
             raise forked(self._name)
-        self._context.push()
+        uses = _HELD.uses
+        if not uses or uses[-1] is not self:
+            self._context.push()
+        uses.append(self)
         return self._driver
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        self._context.pop()
+        uses = _HELD.uses
+        uses.pop()
+        if not uses or uses[-1] is not self:
+            self._context.pop()
         if isinstance(error, self._driver.Error) and not isinstance(error, self._driver.MemoryError):
             raise KernelError("cuda", f"work on {self._name}", f"the driver reports: {error}", "a kernel's error may "
                               "show at a later call; after one the process has to be restarted") from error

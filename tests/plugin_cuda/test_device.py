@@ -270,3 +270,32 @@ def test_freeing_after_closing_does_nothing(device, driver):
     device.close()
     assert driver.named("detach") == [()]
     assert isinstance(device.default_stream, CudaStream)
+
+
+def test_uses_of_a_context_within_a_use_do_not_push_it_again(device, driver):
+    other = type(device.current)(driver, device.current._context, "cuda:1")
+    with device.current:
+        assert driver.depth == 1
+        with device.current:
+            assert driver.depth == 1
+            with other:
+                assert driver.depth == 2
+                with device.current:
+                    assert driver.depth == 3
+                assert driver.depth == 2
+            assert driver.depth == 1
+        assert driver.depth == 1
+    assert driver.depth == 0
+
+
+def test_a_context_that_cannot_be_pushed_is_not_popped(device, driver, monkeypatch):
+    def refuse():
+        raise driver.Error("no context")
+
+    monkeypatch.setattr(device.current._context, "push", refuse)
+    for _ in range(2):
+        with pytest.raises(driver.Error, match="no context"), device.current:
+            pass
+    monkeypatch.undo()
+    device.synchronize()
+    assert driver.depth == 0
