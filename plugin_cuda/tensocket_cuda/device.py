@@ -14,7 +14,7 @@ import numpy as np
 
 from tensocket_plugins.contract.arrays import Array, DeviceArray
 from tensocket_plugins.contract.backend import Stream
-from tensocket_plugins.contract.errors import KernelError
+from tensocket_plugins.contract.errors import KernelError, OutOfMemoryError
 from tensocket_plugins.contract.kernels import KernelTable
 from tensocket_plugins.ir.printers.dialect import CUDA
 from tensocket_plugins.ir.target import Target
@@ -75,7 +75,10 @@ class Current:
         uses.pop()
         if not uses or uses[-1] is not self:
             self._context.pop()
-        if isinstance(error, self._driver.Error) and not isinstance(error, self._driver.MemoryError):
+        if isinstance(error, self._driver.MemoryError):
+            raise OutOfMemoryError("cuda", f"work on {self._name}", f"the driver reports: {error}", "delete tensors that "
+                                   "are no longer needed, or use smaller ones") from error
+        if isinstance(error, self._driver.Error):
             raise KernelError("cuda", f"work on {self._name}", f"the driver reports: {error}", "a kernel's error may "
                               "show at a later call; after one the process has to be restarted") from error
 
@@ -137,7 +140,7 @@ class CudaDevice(CFamilyDevice):
         self._staging = Staging(self)
         self.allocator: CachingAllocator = CachingAllocator(
             self._raw.allocate, self._raw.free, device_name=self.name, alignment=DESCRIPTOR.profile.limits.alignment,
-            record_event=self._mark, out_of_memory=(driver.MemoryError, MemoryError))
+            record_event=self._mark, out_of_memory=(OutOfMemoryError, MemoryError))
         self.default_stream: Stream = CudaStream(self)
         self._capability = tuple(handle.compute_capability())
         self._compiler: Compiler | None = None
@@ -176,6 +179,7 @@ class CudaDevice(CFamilyDevice):
 
         Raises:
             KernelError: The source does not compile, or the driver does not load the code.
+            OutOfMemoryError: The device has no memory for the code.
         """
         code = self.compiler.compile(source)
         with self.current as driver:

@@ -33,7 +33,7 @@ class RawMemory:
         """Allocate memory, and return its address.
 
         Raises:
-            pycuda.driver.MemoryError: The device does not have enough free memory.
+            OutOfMemoryError: The device does not have enough free memory.
         """
         with self._device.current as driver:
             allocation = driver.mem_alloc(nbytes)

@@ -299,3 +299,16 @@ def test_a_context_that_cannot_be_pushed_is_not_popped(device, driver, monkeypat
     monkeypatch.undo()
     device.synchronize()
     assert driver.depth == 0
+
+
+def test_code_for_which_the_driver_has_no_memory(device, driver, monkeypatch):
+    def refuse(code):
+        raise driver.MemoryError("cuModuleLoadDataEx failed: out of memory")
+
+    monkeypatch.setattr(driver, "module_from_buffer", refuse)
+    with pytest.raises(OutOfMemoryError) as caught:
+        device.compile_source('extern "C" __global__ void f() {}', ["f"])
+    assert str(caught.value) == (
+        "[cuda] work on cuda:0 — the driver reports: cuModuleLoadDataEx failed: out of memory — delete tensors that are "
+        "no longer needed, or use smaller ones")
+    device.synchronize()
