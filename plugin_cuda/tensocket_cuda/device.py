@@ -76,8 +76,8 @@ class Current:
         if not uses or uses[-1] is not self:
             self._context.pop()
         if isinstance(error, self._driver.MemoryError):
-            raise OutOfMemoryError("cuda", f"work on {self._name}", f"the driver reports: {error}", "delete tensors that "
-                                   "are no longer needed, or use smaller ones") from error
+            raise OutOfMemoryError("cuda", f"work on {self._name}", f"the driver reports: {error}", "delete tensors "
+                                   "that are no longer needed, or use smaller ones") from error
         if isinstance(error, self._driver.Error):
             raise KernelError("cuda", f"work on {self._name}", f"the driver reports: {error}", "a kernel's error may "
                               "show at a later call; after one the process has to be restarted") from error

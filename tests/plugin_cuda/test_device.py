@@ -309,6 +309,6 @@ def test_code_for_which_the_driver_has_no_memory(device, driver, monkeypatch):
     with pytest.raises(OutOfMemoryError) as caught:
         device.compile_source('extern "C" __global__ void f() {}', ["f"])
     assert str(caught.value) == (
-        "[cuda] work on cuda:0 — the driver reports: cuModuleLoadDataEx failed: out of memory — delete tensors that are "
-        "no longer needed, or use smaller ones")
+        "[cuda] work on cuda:0 — the driver reports: cuModuleLoadDataEx failed: out of memory — delete tensors that "
+        "are no longer needed, or use smaller ones")
     device.synchronize()
