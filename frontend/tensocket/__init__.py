@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING as TYPE_CHECKING
 from typing import Any as Any
 
+from .namespace import _preload as _preload  # isort: skip  it is fast only if it comes first
 from tensocket_operators import *
 from tensocket_operators import Tensor
 from tensocket_operators import UntypedStorage as Storage

@@ -38,6 +38,14 @@ def test_the_import_loads_few_modules(loaded):
     assert len(loaded) < 450  # 419 when the limit was set; each takes about 0.2 milliseconds
 
 
+@pytest.mark.parametrize("before", ["enable", "disable"])
+def test_the_import_pauses_the_garbage_collector(before):
+    code = (f"import gc; gc.{before}(); full = []\n"
+            "gc.callbacks.append(lambda phase, info: full.append(phase) if info['generation'] == 2 else None)\n"
+            "import tensocket\nprint(gc.isenabled(), len(full))")
+    assert _run(code) == [str(before == "enable"), "0"]
+
+
 def test_the_import_loads_no_heavy_module(loaded):
     assert not {name for name in loaded if name in HEAVY or name.split(".")[0] in HEAVY}
 
