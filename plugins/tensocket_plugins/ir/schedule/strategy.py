@@ -18,6 +18,7 @@ from .reduce import split, splittable
 from .register_runs import schedule_runs
 from .simt import schedule_lanes
 from .transpose import schedule_transposed
+from .vector_lanes import schedule_vector_lanes
 
 
 def schedule(program: Program, target: Target, strategy: Strategy) -> Program:
@@ -70,4 +71,4 @@ def _schedule_kernel(kernel: Kernel, target: Target, strategy: Strategy, names: 
         return schedule_vectors(kernel, names, FEW_LANES if strategy is Strategy.SMALL else LANES)
     tiled = schedule_tiles(kernel, target, names)
     grouped = None if serial or tiled else schedule_groups(kernel, target, names)
-    return tiled or grouped or schedule_lanes(kernel, target, names)
+    return tiled or grouped or schedule_vector_lanes(kernel, target, names) or schedule_lanes(kernel, target, names)
