@@ -9,6 +9,7 @@ from ..strategies import GRAIN, GROUPS, Strategy
 from ..target import Target
 from .cpu import schedule_columns, schedule_lanes_of_rows, schedule_loops, schedule_vectors
 from .group_columns import SHARE, is_across, schedule_group_columns, tile
+from .group_transpose import schedule_group_transpose
 from .groups import schedule_groups
 from .matmul import schedule_tiles
 from .narrow_rows import pack, packs
@@ -83,4 +84,5 @@ def _schedule_kernel(kernel: Kernel, target: Target, strategy: Strategy, names: 
     if not serial and not tiled:
         across = None if strategy is Strategy.SMALL else schedule_group_columns(kernel, target, names)
         grouped = across or schedule_groups(kernel, target, names)
-    return tiled or grouped or schedule_vector_lanes(kernel, target, names) or schedule_lanes(kernel, target, names)
+    made = tiled or grouped or schedule_group_transpose(kernel, target, names)
+    return made or schedule_vector_lanes(kernel, target, names) or schedule_lanes(kernel, target, names)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from ...contract.dtypes import DType
-from ..nodes import Expr, Load, Local, Stmt, Var
-from ..scope import parts
+from ..nodes import Call, Const, Expr, Load, Local, Stmt, Var
 from ..text import format_expression
 from ..vector_access import LoadVector
 from .nest import Names, definitions, loads, substitute, unit_step
@@ -17,8 +16,17 @@ BYTES: Final = 16
 
 
 def mentions(expr: Expr, var: Var) -> bool:
-    """Whether an expression uses a variable."""
-    return any(isinstance(part, Var) and part.name == var.name for part in parts(expr))
+    """Whether an index depends on a variable; its product with the constant 0 does not."""
+    match expr:
+        case Var(name):
+            return name == var.name
+        case Load(_, index):
+            return mentions(index, var)
+        case Call("mul", (_, Const(0)) | (Const(0), _)):
+            return False
+        case Call(_, args):
+            return any(mentions(arg, var) for arg in args)
+    return False
 
 
 def vector_width(body: Iterable[Stmt], var: Var, others: Sequence[DType] = ()) -> int:
