@@ -181,12 +181,8 @@ def reads_across(body: Iterable[Stmt], column: str) -> bool:
 
     No array may be read with a step of one along a reduction, which is then the better direction.
     """
-    steps: list[tuple[bool, bool]] = []
-    for reduce in body:
-        if isinstance(reduce, Reduce):
-            named = definitions((reduce,))
-            indices = [substitute(load.index, named) for load in loads((reduce,))]
-            steps += [(unit_step(index, column), unit_step(index, reduce.loops[-1][0].name)) for index in indices]
+    steps = [(unit_step(load.index, column), unit_step(load.index, reduce.loops[-1][0].name))
+             for reduce in body if isinstance(reduce, Reduce) for load in loads((reduce,))]
     return any(across for across, _ in steps) and not any(along for _, along in steps)
 
 
