@@ -46,6 +46,7 @@ from tensocket_plugins.ir.nodes import (
     loop,
 )
 from tensocket_plugins.ir.rules import RULES
+from tensocket_plugins.ir.vector_access import LoadVector, StoreVector
 from tensocket_plugins.ir.verify import verify
 
 I, J, K, N = (Var(name, int32) for name in ("i", "j", "k", "n"))
@@ -84,6 +85,11 @@ GOOD = [
 @pytest.mark.parametrize("good", GOOD, ids=range(len(GOOD)))
 def test_good_programs_pass(good):
     verify(good)
+
+
+def vector(access):
+    """A program with a vector access; ``own`` is private, ``tile`` is not."""
+    return program(lanes(access), locals=[TILE, Local("own", float32, 4, True)])
 
 
 def retyped(function, *args, dtype):
@@ -149,6 +155,13 @@ BAD = [
     ("store", program(Store("nowhere", ZERO, ONE)), "array nowhere is not known here"),
     ("store", program(Store("out0", ZERO, ZERO)), "array out0 holds float32, used as int32"),
     ("store", program(Store("out0", ONE, ONE)), "index of out0 is float32"),
+    ("vector access", vector(LoadVector("tile", "in0", ZERO, N, float32)), "tile is not a private array of float32"),
+    ("vector access", vector(StoreVector("own", "in0", ZERO, N, float32)), "buffer in0 is not writable"),
+    ("vector access", vector(LoadVector("own", "half", ZERO, N, float32)), "array half holds float16, used as float32"),
+    ("vector access", vector(LoadVector("own", "in0", ZERO, const(1, int64), float32)),
+     "the number of elements of own is int64"),
+    ("vector access", program(StoreVector("own", "out0", ZERO, N, float32), locals=[Local("own", float32, 3, True)]),
+     "private array own has 3 elements; a vector has a power of two"),
     ("atomic", program(Atomic("mul", "out0", ZERO, ONE)), "atomic 'mul': only add, min and max are"),
     ("atomic", program(Atomic("add", "u", ZERO, const(1, uint32)), params=[Buffer("u", uint32, True)]),
      "there are no atomics on uint32"),

@@ -92,11 +92,11 @@ def _known_strides(state: DeviceState, sizes: tuple[int, ...], strides: Sequence
                    ) -> Callable[[int], tuple[int | None, bool]]:
     """Return a function from an array's number to its compile-time strides: ``along`` and ``still`` of ``Operand``.
 
-    Only processors use them: compilers do not vectorise loops over unknown strides. If the schedule transposes, each
-    array has stride 1 along one of two dimensions: the results' last one, and the first other one that is found.
+    Vectors and tiles need them; lanes that run one after the other have neither. If the schedule transposes, each array
+    has stride 1 along one of two dimensions: the results' last one, and the first other one that is found.
     """
     target, last = state.runtime.target, len(sizes) - 1
-    if not strides or target is None or target.kind != "cpu":
+    if not strides or target is None or target.kind == "interpreter" or target.sequential:
         return _nothing
     turned = [k for step in strides if step[last] not in (0, 1)
               for k in range(last) if step[k] == 1 and sizes[k] >= _SQUARE]

@@ -383,7 +383,8 @@ class Reduction(LadderOperator):
         assert state.runtime.target is not None
         packed = compute.kind != "complex" and unit[0] and ranks == (1, 1) and inner_steps == outer and not (
             self.fold.relative or self.fold.positions)  # their programs distinguish the rows of one wide row
-        strategy = pick_strategy(math.prod(outer), length, state.runtime.target, packed=packed)
+        strategy = pick_strategy(math.prod(outer), length, state.runtime.target, packed=packed,
+                                 columns=outer[-1] if unit == (True, False) else 0)
         # Only means divide by the count, and they compute in floats; a narrow integer could not hold the count.
         count = float(length) if accumulator.category >= 2 else accumulator.kind == "bool" or 1
         run = program(

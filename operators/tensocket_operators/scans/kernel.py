@@ -18,8 +18,13 @@ from tensocket_plugins.ir.strategies import Strategy
 from ..kinds.programs import Programs
 from .nest import ScanForm, scan_nest
 from .nest_cpu import BLOCK, SIDE, columns_nest, rows_nest, tiles_nest
+from .nest_groups import chunk_of, groups_nest
 from .scan import Scan
 
+#: Minimum length of rows that groups of lanes scan.
+_SHORTEST: Final = 128
+#: Minimum number of chunks in a block of a row that is divided, and of groups for each unit of parallelism.
+_CHUNKS: Final = 4
 #: Minimum number of elements per block of a divided row.
 _BLOCK: Final = 64
 
@@ -117,7 +122,42 @@ class _Processor(_Rows):
         self.walk(outs, ins, carries, blocks, length, both, source, result, True)
 
 
-_PROGRAMS: Final = Programs("scan", cpu=_Processor, simt=_Rows)
+class _Groups(_Rows):
+    """One scan on a device that runs groups of lanes, which scan contiguous rows together."""
+
+    def run(self, outs: Sequence[Any], ins: Sequence[Any], length: int, strides: tuple[Sequence[int], Sequence[int]],
+            source: DType | None, result: DType | None) -> None:
+        """Scan rows of at least some elements by groups: whole if there are enough of them, else in blocks."""
+        target = self.state.runtime.target
+        adjacent = source is not None and strides[0][-1] == strides[1][-1] == 1
+        if not adjacent or target is None or target.kind != "simt" or target.sequential or not target.local_bytes or (
+                self.scan.identity is None or self.accumulator in COMPONENT or length < _SHORTEST):
+            super().run(outs, ins, length, strides, source, result)
+            return
+        assert source is not None
+        chunk = chunk_of(target, source, length)
+        blocks = min(-(-length // (_CHUNKS * chunk.size)), -(-_CHUNKS * target.parallelism // self.count))
+        each = -(-length // (blocks * chunk.size)) * chunk.size  # elements of a block
+        blocks = -(-length // each)
+        both = [*strides[0], *strides[1]]
+
+        def walk(outs: Sequence[Any], carries: Sequence[Any], steps: Sequence[int], result: DType | None) -> None:
+            form = ScanForm(source, self.accumulator, result, len(self.sizes), result is not None, bool(carries),
+                            self.index, True)
+            self.start(("scan_groups", self.name, form, chunk),
+                       partial(groups_nest, self.name, self.scan, form, chunk, target), None, form,
+                       [*outs, *ins, *carries], [*self.sizes, blocks, each, length, *steps])
+
+        if blocks == 1:
+            walk(outs, (), both, result)
+            return
+        totals, carries = self.totals(blocks), self.totals(blocks)
+        walk(totals, (), strides[1], None)
+        super().run(carries, totals, blocks, ((), ()), None, None)
+        walk(outs, carries, both, result)
+
+
+_PROGRAMS: Final = Programs("scan", cpu=_Processor, simt=_Groups)
 
 
 def scan_array(state: DeviceState, name: str, scan: Scan, array: Any, axis: int, source: DType, accumulator: DType,

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..contract.arrays import DeviceArray
 from ..contract.dtypes import DType
+from .launch import lanes_per_group
 from .memory import LocalArray, Memory, open_array, temporary
 from .nodes import (
     Assign,
@@ -41,6 +42,7 @@ from .nodes import (
     Var,
 )
 from .scalar import ATOMIC, NUMPY, Values, constant, convert, reinterpret
+from .vector_access import LoadVector, StoreVector, VectorAccess, elementwise
 
 #: Maximum number of iterations of array loops that advance together, unless one loop alone needs more.
 LANES: Final = 1 << 17
@@ -101,6 +103,9 @@ class _Run:
         self.lanes = 1
         self.group: Values = np.zeros((), np.int64)
         self.group_depth = 0
+        # Sizes of the arrays that each lane has for itself, and the number of lanes that have one.
+        self.private = {local.name: local.size for local in kernel.locals if local.private}
+        self.most_lanes = lanes_per_group(kernel)
         self.open_locals(())
 
     # ---------------------------------------------------------------------------------------------- expressions
@@ -164,7 +169,8 @@ class _Run:
             raise IRError(f"kernel {self.kernel.name}: array {name} is not defined") from None
 
     def _owner(self, name: str) -> tuple[Values, Values]:
-        return self._deepen(self.group, self.group_depth), self._deepen(self.lane, self.lane_depth)
+        group, lane = self._deepen(self.group, self.group_depth), self._deepen(self.lane, self.lane_depth)
+        return (group * self.most_lanes + lane, lane) if name in self.private else (group, lane)
 
     # ----------------------------------------------------------------------------------------------- statements
 
@@ -191,6 +197,9 @@ class _Run:
     def _store(self, s: Store) -> None:
         index, value = self.values(s.index, s.value)
         self._array(s.buffer).store(index, value, self.mask, self._owner(s.buffer))
+
+    def _vector(self, s: VectorAccess) -> None:
+        self.block((elementwise(s, self.private[s.array]),))
 
     def _atomic(self, s: Atomic) -> None:
         index, value = self.values(s.index, s.value)
@@ -296,7 +305,7 @@ class _Run:
         self.arrays = dict(self.arrays)
         self.group, self.group_depth = np.arange(count, dtype=np.int64).reshape(groups), len(groups)
         for local in self.kernel.locals:
-            self.arrays[local.name] = LocalArray(local, count)
+            self.arrays[local.name] = LocalArray(local, count * self.most_lanes if local.private else count)
 
     # ----------------------------------------------------------------------------------------------- reductions
 
@@ -379,5 +388,6 @@ class _Run:
 
 _STATEMENTS: Final[dict[type[Stmt], Callable[[_Run, Any], None]]] = {
     Let: _Run._define, Declare: _Run._define, Assign: _Run._assign, Store: _Run._store, Atomic: _Run._atomic,
-    If: _Run._if, Barrier: _Run._barrier, For: _Run._for, Reduce: _Run._reduce,
+    If: _Run._if, Barrier: _Run._barrier, For: _Run._for, Reduce: _Run._reduce, LoadVector: _Run._vector,
+    StoreVector: _Run._vector,
 }

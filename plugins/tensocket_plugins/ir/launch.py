@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from math import prod
 from typing import Final
 
 from .nodes import Call, Const, Expr, For, IRError, Kernel, LoopKind, Stmt, Var
@@ -79,6 +80,12 @@ def _launch_loops(body: tuple[Stmt, ...]) -> Iterator[For]:
     while len(body) == 1 and isinstance(body[0], For) and body[0].kind in (LoopKind.GROUP, LoopKind.LANE):
         yield body[0]
         body = body[0].body
+
+
+def lanes_per_group(kernel: Kernel) -> int:
+    """Return the number of lanes of a group; 1 without LANE loops."""
+    return prod(int(loop.stop.value) for loop in _launch_loops(kernel.body)
+                if loop.kind is LoopKind.LANE and isinstance(loop.stop, Const))
 
 
 def geometry(kernel: Kernel) -> Callable[[Scalars], Geometry]:

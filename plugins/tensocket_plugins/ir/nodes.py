@@ -355,11 +355,12 @@ class Temporary:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A local (shared) array of a work-group; ``size`` elements."""
+    """A local (shared) array of a work-group; ``size`` elements. A ``private`` one belongs to a single lane."""
 
     name: str
     dtype: DType
     size: int
+    private: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

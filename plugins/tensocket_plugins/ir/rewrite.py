@@ -28,6 +28,7 @@ from .nodes import (
     Var,
 )
 from .scope import parts
+from .vector_access import LoadVector, StoreVector
 
 Change = Callable[[Expr], Expr]
 
@@ -88,6 +89,8 @@ class Rewrite:
                 return replace(s, value=new(s.value))
             case Store() | Atomic():
                 return replace(s, index=new(s.index), value=new(s.value))
+            case LoadVector() | StoreVector():
+                return replace(s, index=new(s.index), count=new(s.count))
             case For():
                 return replace(s, start=new(s.start), stop=new(s.stop), step=new(s.step), body=self.block(s.body))
             case If():
@@ -157,6 +160,8 @@ class _Namer:
                 return Store(s.buffer, block.name(s.index), block.name(s.value))
             case Atomic():
                 return replace(s, index=block.name(s.index), value=block.name(s.value))
+            case LoadVector() | StoreVector():
+                return replace(s, index=block.name(s.index), count=block.name(s.count))
             case If():
                 return If(block.name(s.condition), self.block(s.body, block))
             case For(kind=LoopKind.SERIAL):
@@ -328,6 +333,8 @@ def _named_in(s: Stmt) -> tuple[Expr, ...]:
             return (s.value,)
         case Store() | Atomic():
             return (s.index, s.value)
+        case LoadVector() | StoreVector():
+            return (s.index, s.count)
         case If():
             return (s.condition,)
         case For(kind=LoopKind.SERIAL):

@@ -23,6 +23,7 @@ from .nodes import (
     Kernel,
     Let,
     Load,
+    Local,
     LoopKind,
     Program,
     Reduce,
@@ -30,6 +31,7 @@ from .nodes import (
     Var,
 )
 from .scope import Scope, parts, varies
+from .vector_access import LoadVector, StoreVector
 
 #: Element types that kernels can hold.
 DTYPES: Final = frozenset(BY_NAME[name] for name in (
@@ -151,10 +153,29 @@ def _assignment(s: Assign, scope: Scope) -> str | None:
 
 
 def _target(s: Store | Atomic, scope: Scope) -> str | None:
-    known = scope.arrays.get(s.buffer)
-    if isinstance(known, Buffer) and not known.writable:
-        return f"buffer {s.buffer} is not writable"
-    return _element(s.buffer, s.value.dtype, s.index, scope)
+    return _read_only(s.buffer, scope) or _element(s.buffer, s.value.dtype, s.index, scope)
+
+
+def _read_only(array: str, scope: Scope) -> str | None:
+    known = scope.arrays.get(array)
+    return f"buffer {array} is not writable" if isinstance(known, Buffer) and not known.writable else None
+
+
+def _load_vector(s: LoadVector, scope: Scope) -> str | None:
+    return _private(s, scope) or _element(s.buffer, s.dtype, s.index, scope)
+
+
+def _store_vector(s: StoreVector, scope: Scope) -> str | None:
+    return _private(s, scope) or _read_only(s.buffer, scope) or _element(s.buffer, s.dtype, s.index, scope)
+
+
+def _private(s: LoadVector | StoreVector, scope: Scope) -> str | None:
+    known = scope.arrays.get(s.array)
+    if not isinstance(known, Local) or not known.private or known.dtype is not s.dtype:
+        return f"{s.array} is not a private array of {s.dtype.name}"
+    if known.size & (known.size - 1):
+        return f"private array {s.array} has {known.size} elements; a vector has a power of two"
+    return None if s.count.dtype is s.index.dtype else f"the number of elements of {s.array} is {s.count.dtype.name}"
 
 
 def _atomic(s: Atomic, scope: Scope) -> str | None:
@@ -337,6 +358,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("store", Store, _target),
     Rule("store", Atomic, _target),
     Rule("atomic", Atomic, _atomic),
+    Rule("vector access", LoadVector, _load_vector),
+    Rule("vector access", StoreVector, _store_vector),
     Rule("condition", If, _condition),
     Rule("loop variable", For, _loop_variable),
     Rule("loop bounds", For, _bounds),

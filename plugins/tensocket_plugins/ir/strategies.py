@@ -19,13 +19,19 @@ FEW: Final = 128
 FEWEST: Final = 1 << 12
 #: Iterations of a reduction that are worth their own group (or their own task of a processor's threads).
 GRAIN: Final = 1 << 14
+#: Adjacent outputs that a group of a GPU reduces together.
+COLUMNS: Final = 128
+#: Multiple of the parallelism that is the number of such groups, because each of them reads little at a time.
+GROUPS: Final = 4
+#: Elements from which it matters that neighbouring lanes read neighbouring elements; caches hold fewer.
+CACHED: Final = 1 << 18
 
 
 class Strategy(Enum):
     """The use of a device by a nest with reductions; all strategies schedule a nest without reductions alike.
 
     SERIAL: one lane (on a processor: one plain loop) per output iteration.
-    SMALL: like GROUP, for rows of few elements.
+    SMALL: like GROUP, for rows of few elements; on a GPU, for few elements in all.
     GROUP: one group of lanes (on a processor: one loop over vectors) per output iteration.
     SPLIT: like GROUP, with each output's reduction spread over several groups, and a second kernel that combines them.
     PACKED: for rows of few columns without gaps: on a processor, several rows at once, and a second kernel that
@@ -40,7 +46,7 @@ class Strategy(Enum):
 
 
 def pick_strategy(outer: int, length: int, target: Target, inner: int | None = None, *,
-                  packed: bool = False) -> Strategy:
+                  packed: bool = False, columns: int = 0) -> Strategy:
     """Return the strategy that suits a nest with ``outer`` output iterations of ``length`` reduction iterations each.
 
     Args:
@@ -49,6 +55,7 @@ def pick_strategy(outer: int, length: int, target: Target, inner: int | None = N
         target: The device's limits.
         inner: Iterations of the innermost reduction loop; by default, there is only one loop.
         packed: Whether rows without gaps between them are reduced for every column.
+        columns: Number of adjacent outputs whose elements are adjacent, too, if those of a reduction are not.
     """
     if packed and target.kind == "cpu" and outer <= WIDTH and outer * length >= FEWEST:
         return Strategy.PACKED
@@ -59,5 +66,10 @@ def pick_strategy(outer: int, length: int, target: Target, inner: int | None = N
     if target.kind == "simt" and (
             target.local_bytes == 0 or target.sequential or outer >= target.parallelism * target.group_size):
         return Strategy.SERIAL
+    if columns and target.kind == "simt":
+        groups = outer // columns * -(-columns // COLUMNS)
+        if outer * length < CACHED:
+            return Strategy.SMALL
+        return Strategy.SPLIT if groups < GROUPS * target.parallelism else Strategy.GROUP
     few = target.kind == "cpu" and (length if inner is None else inner) <= FEW
     return Strategy.SMALL if few else Strategy.GROUP

@@ -34,6 +34,7 @@ from .nodes import (
     Store,
     Var,
 )
+from .vector_access import LoadVector, StoreVector
 
 #: Operator functions with their precedence; operators of equal precedence group from the left.
 _INFIX: Final[dict[str, tuple[str, int]]] = {
@@ -75,7 +76,8 @@ def _param(param: Param) -> str:
 
 def _kernel(kernel: Kernel, params: str) -> str:
     lines = [f"kernel {kernel.name}{params}"]
-    lines += [f"  local {local.name}: {local.dtype.short}[{local.size}]" for local in kernel.locals]
+    lines += [f"  {'private' if local.private else 'local'} {local.name}: {local.dtype.short}[{local.size}]"
+              for local in kernel.locals]
     lines += _block(kernel.body)
     return "".join(line + "\n" for line in lines)
 
@@ -165,6 +167,10 @@ _STATEMENTS: Final[dict[type[Stmt], Callable[[Any], Iterator[str]]]] = {
     Store: _line(lambda s: f"{s.buffer}[{format_expression(s.index)}] = {format_expression(s.value)}"),
     Atomic: _line(lambda s: f"atomic {s.function} {s.buffer}[{format_expression(s.index)}], "
                             f"{format_expression(s.value)}"),
+    LoadVector: _line(lambda s: f"load {s.array} = {s.buffer}[{format_expression(s.index)}] up to "
+                                f"{format_expression(s.count)}"),
+    StoreVector: _line(lambda s: f"store {s.buffer}[{format_expression(s.index)}] = {s.array} up to "
+                                 f"{format_expression(s.count)}"),
     Barrier: _line(lambda s: "barrier"),
     For: _for,
     If: _if,

@@ -11,6 +11,7 @@ from .nodes import Assign, Atomic, Declare, Expr, For, If, IRError, Let, Program
 from .rules import RULES, Rule
 from .scope import Scope, parts
 from .text import format_statement
+from .vector_access import LoadVector, StoreVector
 
 #: Cache of rules by class of node, at most one entry per class, never cleared.
 _RULES: Final[dict[type, tuple[Rule, ...]]] = {}
@@ -86,6 +87,8 @@ def _own_expressions(s: Any) -> tuple[Expr, ...]:
             return (s.value,)
         case Store() | Atomic():
             return (s.index, s.value)
+        case LoadVector() | StoreVector():
+            return (s.index, s.count)
         case For():
             return (s.start, s.stop, s.step)
         case If():

@@ -11,7 +11,6 @@ element offset), then the temporaries that it uses: ``kernel_params`` lists them
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
 from ...contract.dtypes import DType
@@ -39,10 +38,14 @@ from ..nodes import (
     Var,
     call,
 )
+from ..vector_access import LoadVector, StoreVector, VectorAccess, elementwise
 from .dialect import RESERVED, Dialect
 from .expressions import DEPTH, INDEX_DTYPES, ExpressionPrinter, parts, postorder
 from .helpers import HelperSet
+from .statements import lane_extent, launch_loops, uses, walk
 
+#: Bytes of the widest access to memory.
+WIDEST: Final = 16
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 KernelParam = Buffer | Scalar | Temporary
@@ -76,8 +79,8 @@ def entry_name(kernel: Kernel) -> str:
 def kernel_params(program: Program, kernel: Kernel, dialect: Dialect) -> tuple[KernelParam, ...]:
     """Return the arguments of a printed kernel, in order: the parameters and then the temporaries that it uses."""
     used: set[str] = set()
-    for statement in _walk(kernel.body):
-        arrays, roots = _uses(statement, dialect)
+    for statement in walk(kernel.body):
+        arrays, roots = uses(statement, dialect)
         used |= arrays
         for e in postorder(roots)[0]:
             if isinstance(e, Var):
@@ -85,46 +88,6 @@ def kernel_params(program: Program, kernel: Kernel, dialect: Dialect) -> tuple[K
             elif isinstance(e, Load):
                 used.add(e.buffer)
     return tuple(p for p in (*program.params, *program.temporaries) if p.name in used)
-
-
-def _launch_loops(kernel: Kernel, kind: LoopKind) -> list[For]:
-    """Return the GROUP or LANE loops that enclose all other statements, slowest axis first."""
-    loops: list[For] = []
-    body = kernel.body
-    while len(body) == 1 and isinstance(body[0], For) and body[0].kind in (LoopKind.GROUP, LoopKind.LANE):
-        loops.append(body[0])
-        body = body[0].body
-    return [loop for loop in loops if loop.kind is kind]
-
-
-def _lane_extent(loop: For) -> int:
-    if not isinstance(loop.stop, Const):
-        raise IRError(f"the extent of LANE loop {loop.var.name} is not a constant")
-    return int(loop.stop.value)
-
-
-def _walk(statements: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    for statement in statements:
-        yield statement
-        if isinstance(statement, (For, If, Reduce)):
-            yield from _walk(statement.body)
-
-
-def _uses(s: Stmt, dialect: Dialect) -> tuple[set[str], tuple[Expr, ...]]:
-    """Return the arrays that a statement writes and the expressions that it evaluates, without inner statements."""
-    if isinstance(s, (Let, Declare, Assign)):
-        return set(), (s.value,)
-    if isinstance(s, (Store, Atomic)):
-        return {s.buffer}, (s.index, s.value)
-    if isinstance(s, If):
-        return set(), (s.condition,)
-    if isinstance(s, For):
-        hardware = s.kind in (LoopKind.GROUP, LoopKind.LANE) and not dialect.serial
-        return set(), () if hardware else (s.start, s.stop, s.step)
-    if isinstance(s, Reduce):
-        extents = tuple(extent for _, extent in s.loops)
-        return set(), (*extents, *s.values, *s.identity, *s.combine.values)
-    return set(), ()
 
 
 class _KernelPrinter:
@@ -140,8 +103,9 @@ class _KernelPrinter:
         self.indent = 1
         self.temporaries = 0
         self.mutable: set[str] = set()
-        self.loops = {kind: _launch_loops(kernel, kind) for kind in (LoopKind.GROUP, LoopKind.LANE)}
+        self.loops = {kind: launch_loops(kernel, kind) for kind in (LoopKind.GROUP, LoopKind.LANE)}
         self.locals = {local.name: local.dtype for local in kernel.locals}
+        self.private = {local.name: local.size for local in kernel.locals if local.private}
         params = (*program.params, *program.temporaries)
         self.arrays = {p.name: p.dtype for p in params if not isinstance(p, Scalar)} | self.locals
 
@@ -160,9 +124,12 @@ class _KernelPrinter:
                 self.line(f"{self.name(p.name)} += {self.name(p.name)}_offset;")
         for local in self.kernel.locals:
             storage = self.expressions.storage(local.dtype)
-            self.line(f"{self.dialect.local_space}{storage} {self.name(local.name)}[{local.size}];")
+            space = self.dialect.local_space
+            if local.private:
+                space = self.dialect.private_space.format(bytes=_vector_bytes(local.size * local.dtype.itemsize))
+            self.line(f"{space}{storage} {self.name(local.name)}[{local.size}];")
         self.block(self.kernel.body)
-        lanes = [] if self.dialect.serial else [_lane_extent(loop) for loop in self.loops[LoopKind.LANE]]
+        lanes = [] if self.dialect.serial else [lane_extent(loop) for loop in self.loops[LoopKind.LANE]]
         x, y, z = (*reversed(lanes), 1, 1, 1)[:3]
         bounds = self.dialect.bounds.format(x=x, y=y, z=z, total=x * y * z)
         head = self.dialect.kernel.format(name=self.name(entry_name(self.kernel)), bounds=bounds)
@@ -224,6 +191,8 @@ class _KernelPrinter:
                 self.store(s)
             elif isinstance(s, Atomic):
                 self.atomic(s)
+            elif isinstance(s, (LoadVector, StoreVector)):
+                self.vector_access(s)
             elif isinstance(s, For):
                 self.loop(s, alone=len(statements) == 1)
             elif isinstance(s, If):
@@ -272,6 +241,27 @@ class _KernelPrinter:
         index, value = self.values(s.index, s.value)
         self.element_dtype(s.buffer)
         self.line(f"{self.name(s.buffer)}[{_bare(index)}] = {_bare(value)};")
+
+    def vector_access(self, s: VectorAccess) -> None:
+        """Print an access to adjacent elements: whole vectors where all exist and the address is aligned."""
+        (index,) = self.values(s.index)
+        size, item = self.private[s.array], s.dtype.itemsize
+        one_by_one = elementwise(s, size)
+        if not self.dialect.vector:
+            self.loop(one_by_one, alone=False)
+            return
+        array, pointer = self.name(s.array), f"({self.name(s.buffer)} + {index})"
+        bytes = _vector_bytes(size * item)
+        vector = self.expressions.vector(s.dtype, bytes // item)
+        (enough,) = self.values(s.count)
+        self.line(f"if ({enough} >= {size} && ((size_t){pointer} & {bytes - 1}) == 0) {{")
+        for first in range(0, size, bytes // item):
+            kept = f"*({vector} *)({array} + {first})"
+            there = f"*({self.dialect.global_space}{{const}}{vector} *)({pointer} + {first})"
+            self.line("    " + (f"{kept} = {there.format(const='const ')};" if isinstance(s, LoadVector)
+                                else f"{there.format(const='')} = {kept};"))
+        self.line("} else {")
+        self.inner((one_by_one,))
 
     def atomic(self, s: Atomic) -> None:
         """Print an atomic update of an element."""
@@ -371,6 +361,11 @@ class _KernelPrinter:
         for _ in s.loops:
             self.indent -= 1
             self.line("}")
+
+
+def _vector_bytes(array: int) -> int:
+    """Return the bytes of one access to a private array of so many bytes."""
+    return min(array, WIDEST)
 
 
 def _merge(function: str, dtype: DType) -> Expr:

@@ -39,6 +39,8 @@ class Dialect:
         global_space: Qualifier of a pointer to global memory, with a trailing space unless empty.
         local_space: Qualifier of a local array and of a pointer to one, likewise.
         local_pointer: Qualifier of a pointer to local memory, likewise; the same as ``local_space`` in OpenCL.
+        private_space: Qualifier of a lane's own array that is aligned to ``{bytes}``, likewise.
+        vector: Type of ``{n}`` elements of ``{t}`` that are read or written in one access; empty if there is none.
         group_index: Index of the group along axis 0 (the fastest), 1 and 2. Empty for a serial language, in which all
             loops are printed as loops.
         lane_index: Index of the lane within its group, likewise.
@@ -75,6 +77,8 @@ class Dialect:
     global_space: str = ""
     local_space: str = ""
     local_pointer: str = ""
+    private_space: str = ""
+    vector: str = ""
     group_index: tuple[str, ...] = ()
     lane_index: tuple[str, ...] = ()
     barrier: str = ""
@@ -106,6 +110,8 @@ OPENCL: Final = Dialect(
     global_space="__global ",
     local_space="__local ",
     local_pointer="__local ",
+    private_space="__attribute__((aligned({bytes}))) ",
+    vector="{t}{n}",
     group_index=("get_group_id(0)", "get_group_id(1)", "get_group_id(2)"),
     lane_index=("get_local_id(0)", "get_local_id(1)", "get_local_id(2)"),
     barrier="barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
@@ -157,6 +163,8 @@ CUDA: Final = Dialect(
     bounds="__launch_bounds__({total}) ",
     function="static __device__ __forceinline__ ",
     local_space="__shared__ ",
+    private_space="__align__({bytes}) ",
+    vector="ts_vector<{t}, {n}>",
     group_index=("blockIdx.x", "blockIdx.y", "blockIdx.z"),
     lane_index=("threadIdx.x", "threadIdx.y", "threadIdx.z"),
     barrier="__syncthreads();",
@@ -180,7 +188,7 @@ CUDA: Final = Dialect(
             ("ts_double_to_half", "unsigned short", "double", "rn.f16.f64", "h", "d",
              "y | ((unsigned long long)__double_as_longlong(x) >> 48 & 0x8000u)"),
         )
-    },
+    } | {"ts_vector": "template <typename T, int N> struct __align__(sizeof(T) * N) ts_vector {{ T elements[N]; }};"},
     atomics=_CUDA_ATOMICS,
     compare_exchange={32: "atomicCAS", 64: "atomicCAS"},
 )
@@ -236,6 +244,8 @@ C: Final = replace(
     bounds="",
     function="static inline ",
     local_space="",
+    private_space="",
+    vector="",
     group_index=(),
     lane_index=(),
     barrier="",

@@ -63,6 +63,12 @@ class ExpressionPrinter:
         """Return the type of an element in memory."""
         return self.dialect.storage.get(dtype.name) or self.type(dtype)
 
+    def vector(self, dtype: DType, count: int) -> str:
+        """Return the type of ``count`` elements in memory; the dialect has vectors."""
+        if "ts_vector" in self.dialect.helpers:
+            self.helpers.conversion("ts_vector")
+        return self.dialect.vector.format(t=self.storage(dtype), n=count)
+
     def is_plain(self, e: Expr, known: dict[int, bool]) -> bool:
         """Whether an integer expression has only loop variables, scalars and constants; ``known`` caches its parts."""
         if isinstance(e, Var):

@@ -86,7 +86,7 @@ class HelperSet:
         return list(self._texts.values())
 
     def conversion(self, name: str) -> str:
-        """Require one of the conversions of 16-bit floats and return its name."""
+        """Require a conversion of 16-bit floats, or another helper of the dialect, and return its name."""
         if name not in self._texts:
             if name == "ts_double_to_half":
                 self.conversion("ts_float_to_half")

@@ -40,6 +40,7 @@ from .nest import (
     loads,
     nested,
     peel,
+    reads_across,
     smaller,
     subexpressions,
     substitute,
@@ -210,16 +211,8 @@ def schedule_columns(kernel: Kernel, names: Names) -> Kernel | None:
 
 
 def _are_columns(body: Sequence[Stmt], column: str) -> bool:
-    """Whether an outer iteration consists of reductions that step by one element from one column to the next.
-
-    No array may be read with a step of one along a reduction, which is then the better direction.
-    """
-    reductions = [statement for statement in body if isinstance(statement, Reduce)]
-    if not reductions or not all(_is_plain(statement) for statement in body):
-        return False
-    steps = [(unit_step(load.index, column), unit_step(load.index, reduce.loops[-1][0].name))
-             for reduce in reductions for load in loads((reduce,))]
-    return any(across for across, _ in steps) and not any(along for _, along in steps)
+    """Whether an outer iteration reduces across columns and ``_Columns`` can distribute all of its statements."""
+    return all(_is_plain(statement) for statement in body) and reads_across(body, column)
 
 
 def _is_plain(statement: Stmt) -> bool:

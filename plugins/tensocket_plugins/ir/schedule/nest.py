@@ -176,6 +176,16 @@ def unit_step(index: Expr, name: str) -> bool:
     return False
 
 
+def reads_across(body: Iterable[Stmt], column: str) -> bool:
+    """Whether the reductions of an outer iteration step by one element from one ``column`` to the next.
+
+    No array may be read with a step of one along a reduction, which is then the better direction.
+    """
+    steps = [(unit_step(load.index, column), unit_step(load.index, reduce.loops[-1][0].name))
+             for reduce in body if isinstance(reduce, Reduce) for load in loads((reduce,))]
+    return any(across for across, _ in steps) and not any(along for _, along in steps)
+
+
 def product(factors: Iterable[Expr], dtype: DType) -> Expr:
     """Return the product of sizes; 1 for none. Constants are folded."""
     number, rest = 1, []

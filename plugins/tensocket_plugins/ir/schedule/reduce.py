@@ -51,7 +51,7 @@ def rounds(reduce: Reduce) -> bool:
                for value in reduce.combine.values)
 
 
-def accumulate(reduce: Reduce, names: Names, start: Expr | int = 0, step: int = 1) -> list[Stmt]:
+def accumulate(reduce: Reduce, names: Names, start: Expr | int = 0, step: Expr | int = 1) -> list[Stmt]:
     """Declare the results and fold all iterations into them, in SERIAL loops of one lane.
 
     Args:
@@ -63,14 +63,15 @@ def accumulate(reduce: Reduce, names: Names, start: Expr | int = 0, step: int = 
     return [*declare(reduce.results, reduce.identity), *_levels(reduce, names, 0, reduce.results, start, step)]
 
 
-def _levels(reduce: Reduce, names: Names, level: int, into: Sequence[Var], start: Expr | int, step: int) -> list[Stmt]:
+def _levels(reduce: Reduce, names: Names, level: int, into: Sequence[Var], start: Expr | int,
+            step: Expr | int) -> list[Stmt]:
     """Return loops from ``level`` inwards, adding to ``into``."""
     if level == len(reduce.loops):
         return [*reduce.body, *fold_into(reduce.combine, into, reduce.values)]
     var, extent = reduce.loops[level]
     if level < len(reduce.loops) - 1:
         begin: Expr | int = 0
-        stride = 1
+        stride: Expr | int = 1
     else:
         begin, stride = start, step
 
@@ -83,12 +84,12 @@ def _levels(reduce: Reduce, names: Names, level: int, into: Sequence[Var], start
 
 
 def _blocked(reduce: Reduce, names: Names, axis: Axis, into: Sequence[Var],
-             body: Callable[[Sequence[Var]], list[Stmt]], begin: Expr | int, stride: int) -> For:
+             body: Callable[[Sequence[Var]], list[Stmt]], begin: Expr | int, stride: Expr | int) -> For:
     """Return a loop over blocks; each block is summed separately."""
     var, extent = axis
     first = names.var(f"{var.name}_block", var.dtype)
     parts = [names.var(f"{result.name}_block", result.dtype) for result in reduce.results]
-    span = BLOCK * stride
+    span = stride * BLOCK
     return loop(first, extent, [
         *declare(parts, reduce.identity),
         loop(var, smaller(first + span, extent), body(parts), start=first, step=stride),
@@ -144,8 +145,8 @@ def splittable(kernel: Kernel) -> bool:
     return bool(body) and isinstance(body[0], Reduce) and all(isinstance(s, Let | Store) for s in body[1:])
 
 
-def split(kernel: Kernel, parallelism: int, grain: int, flat: bool, names: Names) -> tuple[
-        tuple[Kernel, Kernel], tuple[Temporary, ...]]:
+def split(kernel: Kernel, parallelism: int, grain: Expr | int, flat: bool, names: Names,
+          width: Expr | None = None) -> tuple[tuple[Kernel, Kernel], tuple[Temporary, ...]]:
     """Return two nests for a splittable one: partial results of parts of the outermost loop, and their fold.
 
     Args:
@@ -155,6 +156,7 @@ def split(kernel: Kernel, parallelism: int, grain: int, flat: bool, names: Names
         flat: Whether to divide the iterations of all reduction loops together, at the price of a division per
             iteration, instead of those of the outermost only.
         names: Source of new names.
+        width: Number of adjacent outputs that are reduced together, if so; then their partial results are adjacent.
     """
     outer, (reduce, *after) = peel(kernel.body)
     assert isinstance(reduce, Reduce)
@@ -163,12 +165,13 @@ def split(kernel: Kernel, parallelism: int, grain: int, flat: bool, names: Names
     outputs = product((extent for _, extent in outer), dtype)
     (var, extent), *inner = reduce.loops
     iterations = product((size for _, size in reduce.loops), dtype)
-    parts = larger(smaller(smaller(ceil_div(const(parallelism, dtype), larger(outputs, 1)),
+    together = outputs if width is None else ceil_div(outputs, width)
+    parts = larger(smaller(smaller(ceil_div(const(parallelism, dtype), larger(together, 1)),
                                    ceil_div(iterations, grain)), extent), 1)
     part, step = names.var("part", dtype), names.var("step", dtype)
     partials = [Temporary(names.fresh(f"{result.name}_parts"), result.dtype, outputs * parts)
                 for result in reduce.results]
-    place = flat_index(outer, dtype) * parts + part
+    place = flat_index(outer, dtype) * parts + part if width is None else part * outputs + flat_index(outer, dtype)
     chunk = ceil_div(extent, parts)
     first = replace(
         reduce,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..nodes import IRError, Kernel, Program
-from ..strategies import GRAIN, Strategy
+from ..nodes import IRError, Kernel, Program, Temporary
+from ..strategies import GRAIN, GROUPS, Strategy
 from ..target import Target
 from .cpu import schedule_columns, schedule_lanes_of_rows, schedule_loops, schedule_vectors
+from .group_columns import SHARE, is_across, schedule_group_columns, tile
+from .group_transpose import schedule_group_transpose
 from .groups import schedule_groups
 from .matmul import schedule_tiles
 from .narrow_rows import pack, packs
@@ -18,6 +20,7 @@ from .reduce import split, splittable
 from .register_runs import schedule_runs
 from .simt import schedule_lanes
 from .transpose import schedule_transposed
+from .vector_lanes import schedule_vector_lanes
 
 
 def schedule(program: Program, target: Target, strategy: Strategy) -> Program:
@@ -43,16 +46,24 @@ def schedule(program: Program, target: Target, strategy: Strategy) -> Program:
             parts, extra = pack(kernel, target.parallelism, GRAIN, names)
             temporaries += extra
         elif strategy in (Strategy.SPLIT, Strategy.PACKED) and splittable(kernel):
-            parts, extra = split(kernel, target.parallelism, GRAIN, target.kind == "simt", names)
+            parts, extra = _split(kernel, target, names)
             temporaries += extra
             if target.sequential:
                 kernels += [schedule_lanes(part, replace(target, group_size=1), names) for part in parts]
                 continue
-        # There are few partial results.
-        suitable = (strategy, Strategy.SMALL)
+        # There are few partial results, but as many columns of them as before.
+        suitable = (strategy, Strategy.GROUP if is_across(parts[-1]) else Strategy.SMALL)
         kernels += [_schedule_kernel(part, target, suits, names)
                     for part, suits in zip(parts, suitable, strict=False)]
     return replace(program, kernels=tuple(kernels), temporaries=tuple(temporaries))
+
+
+def _split(kernel: Kernel, target: Target, names: Names) -> tuple[tuple[Kernel, ...], tuple[Temporary, ...]]:
+    """Split a reduction into parts and their fold."""
+    if target.kind == "cpu" or target.sequential or not is_across(kernel):
+        return split(kernel, target.parallelism, GRAIN, target.kind == "simt", names)
+    width, rows = tile(kernel, target)
+    return split(kernel, GROUPS * target.parallelism, rows * SHARE, True, names, width)
 
 
 def _schedule_kernel(kernel: Kernel, target: Target, strategy: Strategy, names: Names) -> Kernel:
@@ -69,5 +80,9 @@ def _schedule_kernel(kernel: Kernel, target: Target, strategy: Strategy, names: 
             return made or schedule_loops(kernel, names)
         return schedule_vectors(kernel, names, FEW_LANES if strategy is Strategy.SMALL else LANES)
     tiled = schedule_tiles(kernel, target, names)
-    grouped = None if serial or tiled else schedule_groups(kernel, target, names)
-    return tiled or grouped or schedule_lanes(kernel, target, names)
+    grouped = None
+    if not serial and not tiled:
+        across = None if strategy is Strategy.SMALL else schedule_group_columns(kernel, target, names)
+        grouped = across or schedule_groups(kernel, target, names)
+    made = tiled or grouped or schedule_group_transpose(kernel, target, names)
+    return made or schedule_vector_lanes(kernel, target, names) or schedule_lanes(kernel, target, names)
