@@ -260,10 +260,11 @@ def _in_words(out: Any, source: Any, index: Any, dtype: DType) -> tuple[tuple[An
     if count < 2 or out.strides[-1] != 1 or source.strides[-1] != 1 or any(
             n % count for n in (index.shape[-1], *places)):
         return (out, source, index), dtype
-    rows = [DeviceArray(x.storage, _WORD, (*x.shape[:-1], x.shape[-1] // count),
-                        (*[step // count for step in x.strides[:-1]], 1), x.offset // count) for x in (out, source)]
+    into, rows = (DeviceArray(x.storage, _WORD, (*x.shape[:-1], x.shape[-1] // count),
+                              (*[step // count for step in x.strides[:-1]], 1), x.offset // count)
+                  for x in (out, source))
     shape = *index.shape[:-1], index.shape[-1] // count
-    return (*rows, DeviceArray(index.storage, index.dtype, shape, index.strides, index.offset)), _WORD
+    return (into, rows, DeviceArray(index.storage, index.dtype, shape, index.strides, index.offset)), _WORD
 
 
 def _fills_groups(state: DeviceState, shape: tuple[int, ...], inner: int) -> bool:
