@@ -15,6 +15,7 @@ from tensocket_operators import functions as F
 from tensocket_operators.differentiation import replayed_rules
 from tensocket_operators.unrolled import launches
 from tensocket_plugins.contract.plans import ReplayPlan
+from tensocket_plugins.kit import plans
 
 #: Calls until a composite in a rule, and the rule itself, are recorded, and some more.
 CALLS = 3 * replay.CALLS + 3
@@ -79,3 +80,22 @@ def test_arrays_above_the_limit_are_not_recorded(asked: list[bool], monkeypatch:
             F.layer_norm(x, (2,)).sum().backward()
         assert any(asked) == (size == 2)
         asked.clear()
+
+
+def test_gradients_of_classes_replay_two_launches(asked: list[bool], near: Any,
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    made, replaying = list[tuple[int, int]](), plans._replaying
+
+    def counted(empty: Any, plan: Any, call: Any, layouts: Any, launches: Any, next_path: Any) -> Any:
+        made.append((len(plan.operands), len(launches)))
+        return replaying(empty, plan, call, layouts, launches, next_path)
+
+    monkeypatch.setattr(plans, "_replaying", counted)
+    labels = np.array([0, 3, 1, -100])
+    for seed in range(CALLS):
+        values = np.random.default_rng(seed).standard_normal((4, 5))
+        x = tc.tensor(values, requires_grad=True)
+        F.cross_entropy(x, tc.tensor(labels)).backward()
+        shares = np.exp(values) / np.exp(values).sum(1, keepdims=True)
+        near(x.grad, (shares - np.eye(5)[labels % 5]) * (labels >= 0)[:, None] / 3)
+    assert max(made)[1] == 2  # the rule has the most operands; it counts the labels, and computes the gradient

@@ -21,6 +21,7 @@ from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.geometry import contiguous
 from tensocket_core.keys import AUTOGRAD, LAZY, WRAPPER
 from tensocket_plugins.contract.dtypes import int64
+from tensocket_plugins.contract.launch_recorder import is_recording
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, checked_by_range
 
 from ...indexing.gather_scatter import check_extremes
@@ -128,7 +129,8 @@ def launches(*tensors: Any) -> bool:
     state, key = tensors[0]._device_state, 0
     for x in tensors:
         key |= 0 if x is None else x._key
-    observed = VALUE_OBSERVERS or STATE.tracer or STATE.transforms or STATE.function_modes or STATE.dispatch_modes
+    traced = STATE.tracer and not is_recording()  # recordings trace operators in order to launch their kernels
+    observed = VALUE_OBSERVERS or traced or STATE.transforms or STATE.function_modes or STATE.dispatch_modes
     return not (key & (AUTOGRAD | LAZY | WRAPPER) or observed or state.runtime.profile.host_resident) and (
         state.holds_data and state.runtime.target is not None)
 
