@@ -16,7 +16,9 @@ from tensocket_plugins.contract.arrays import DeviceArray, Storage, contiguous_s
 from tensocket_plugins.contract.backend import Executable
 from tensocket_plugins.contract.dtypes import DType, int64
 from tensocket_plugins.contract.errors import KernelError
+from tensocket_plugins.contract.launch_recorder import RECORDERS, note_launch, outside_recording
 from tensocket_plugins.ir.nodes import Buffer, If, Kernel, Let, Load, LoopKind, Program, Scalar, Store, Var, loop
+from tensocket_plugins.kit.bounded import BoundedCache
 
 if TYPE_CHECKING:
     from .device import CudaDevice
@@ -27,6 +29,10 @@ _DISALLOW_REDUCED_PRECISION: Final = 16  # CUBLAS_MATH_DISALLOW_REDUCED_PRECISIO
 _DEFAULT_ALGORITHM: Final = -1
 #: Maps an element type to cuBLAS's data and compute types: float32 sums for 16-bit floats, no TF32 for float32.
 TYPES: Final = {"float16": (2, 68), "bfloat16": (14, 68), "float32": (0, 68), "float64": (1, 70)}
+#: The factors 0 and 1 by compute type; cuBLAS reads them from memory during a call.
+_FACTORS: Final = {68: (ctypes.c_float(0), ctypes.c_float(1)), 70: (ctypes.c_double(0), ctypes.c_double(1))}
+#: Most layouts of products whose calls are kept.
+_PLANNED: Final = 1024
 
 
 def find_library() -> ctypes.CDLL | None:
@@ -92,6 +98,43 @@ def merge_batch(shape: Sequence[int], steps: Sequence[Sequence[int]]) -> tuple[l
     return sizes, merged
 
 
+@dataclass(frozen=True, slots=True)
+class ProductCalls:
+    """The calls of cuBLAS for a product, which follow from layouts alone.
+
+    Attributes:
+        compute: The compute type.
+        starts: For each call, the bytes from the address of result, left and right operand.
+        sizes: Whether the operands are transposed, and the sizes; row-major C = A B is column-major C' = B' A', so the
+            right operand comes first.
+        right, left, out: Element type, leading dimension and batch stride.
+        count: The number of matrices of a call.
+    """
+
+    compute: int
+    starts: tuple[tuple[int, ...], ...]
+    sizes: tuple[int, ...]
+    right: tuple[int, ...]
+    left: tuple[int, ...]
+    out: tuple[int, ...]
+    count: int
+
+
+def plan_products(out: DeviceArray, left: DeviceArray, right: DeviceArray) -> ProductCalls:
+    """Return the calls for arrays whose matrices cuBLAS can read."""
+    x, y = (operand(*array.shape[-2:], *array.strides[-2:]) for array in (left, right))
+    assert x is not None
+    assert y is not None
+    sizes, (out_steps, left_steps, right_steps) = merge_batch(
+        out.shape[:-2], [out.strides[:-2], left.strides[:-2], right.strides[:-2]])
+    count, width = sizes.pop() if sizes else 1, out.dtype.itemsize
+    c, a, b = (steps.pop() if steps else 0 for steps in (out_steps, left_steps, right_steps))
+    (m, k), n, (kind, compute) = left.shape[-2:], out.shape[-1], TYPES[out.dtype.name]
+    starts = tuple([tuple([n * width for n in place]) for place in _outer(sizes, out_steps, left_steps, right_steps)])
+    return ProductCalls(compute, starts, (int(y.transpose), int(x.transpose), n, m, k), (kind, y.step, b),
+                        (kind, x.step, a), (kind, n, c), count)
+
+
 class Cublas:
     """A cuBLAS handle and the ``matmul`` kernel on it.
 
@@ -106,6 +149,7 @@ class Cublas:
         self._lock = threading.Lock()  # a handle has one current stream
         self._handle = c_void_p()
         self._copies: dict[tuple[DType, int], Executable] = {}
+        self._plans: BoundedCache[tuple[Any, ...], ProductCalls] = BoundedCache(_PLANNED)
         matrix = (c_void_p, c_int, c_int64, c_longlong)
         library.cublasGemmStridedBatchedEx_64.argtypes = [
             c_void_p, c_int, c_int, c_int64, c_int64, c_int64, c_void_p, *matrix, *matrix, c_void_p, *matrix, c_int64,
@@ -131,44 +175,43 @@ class Cublas:
         Raises:
             KernelError: cuBLAS failed.
         """
-        out, left, right = outs[0], ins[0], ins[1]
+        self._run((outs[0], *ins), scalars, stream)
+
+    def _run(self, buffers: Sequence[DeviceArray], scalars: Sequence[Any], stream: Any) -> None:
+        """Multiply; the form of an executable, which notes its launch for replays."""
+        out, left, right = buffers
+        if RECORDERS:
+            note_launch(self._run, buffers, (True, False, False), ())
+            with outside_recording():  # copies and the product are one launch
+                self._multiply(out, left, right, stream)
+        else:
+            self._multiply(out, left, right, stream)
+
+    def _multiply(self, out: DeviceArray, left: DeviceArray, right: DeviceArray, stream: Any) -> None:
         if not out.size:
             return
         if left.shape[-1] == 0:
             with self._device.current as driver:
                 driver.memset_d8_async(self._device.address(out), 0, out.nbytes, stream.handle)
             return
-        left, x = self._prepared(left, stream)
-        right, y = self._prepared(right, stream)
-        sizes, (out_steps, left_steps, right_steps) = merge_batch(
-            out.shape[:-2], [out.strides[:-2], left.strides[:-2], right.strides[:-2]])
-        count = sizes.pop() if sizes else 1
-        inner = [steps.pop() if steps else 0 for steps in (out_steps, left_steps, right_steps)]
+        left, right = self._prepared(left, stream), self._prepared(right, stream)
+        key = out.dtype, out.shape, out.strides, left.shape, left.strides, right.shape, right.strides
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = plan_products(out, left, right)
+        compute, factors = plan.compute, _FACTORS[plan.compute]
+        to, x, y = (self._device.address(array) for array in (out, left, right))
         with self._lock, self._device.current:
             self._check("cublasSetStream", self._library.cublasSetStream_v2(self._handle, stream.pointer))
-            for c, a, b in _outer(sizes, out_steps, left_steps, right_steps):
-                self._multiply((out, c, inner[0]), (left, a, inner[1], x), (right, b, inner[2], y), count)
+            for c, a, b in plan.starts:
+                self._check("cublasGemmStridedBatchedEx", self._library.cublasGemmStridedBatchedEx_64(
+                    self._handle, *plan.sizes, ctypes.addressof(factors[1]), y + b, *plan.right, x + a, *plan.left,
+                    ctypes.addressof(factors[0]), to + c, *plan.out, plan.count, compute, _DEFAULT_ALGORITHM))
 
-    def _multiply(self, out: tuple[DeviceArray, int, int], left: tuple[DeviceArray, int, int, Operand],
-                  right: tuple[DeviceArray, int, int, Operand], count: int) -> None:
-        """Multiply one strided batch. Row-major C = A B is column-major C' = B' A', so this swaps the operands."""
-        array, base, step = out
-        (m, k), n = left[0].shape[-2:], array.shape[-1]
-        kind, compute = TYPES[array.dtype.name]
-        scalar = ctypes.c_double if compute == 70 else ctypes.c_float
-        one, zero, width = scalar(1), scalar(0), array.dtype.itemsize
-        matrices = [(self._device.address(a) + start * width, kind, view.step, jump)
-                    for a, start, jump, view in (right, left)]
-        self._check("cublasGemmStridedBatchedEx", self._library.cublasGemmStridedBatchedEx_64(
-            self._handle, int(right[3].transpose), int(left[3].transpose), n, m, k, ctypes.addressof(one), *matrices[0],
-            *matrices[1], ctypes.addressof(zero), self._device.address(array) + base * width, kind, n, step, count,
-            compute, _DEFAULT_ALGORITHM))
-
-    def _prepared(self, array: DeviceArray, stream: Any) -> tuple[DeviceArray, Operand]:
+    def _prepared(self, array: DeviceArray, stream: Any) -> DeviceArray:
         """Return an operand that cuBLAS can read: the array itself, or a contiguous copy."""
-        view = operand(*array.shape[-2:], *array.strides[-2:])
-        if view is not None:
-            return array, view
+        if operand(*array.shape[-2:], *array.strides[-2:]) is not None:
+            return array
         block = self._device.allocator.allocate(array.nbytes, stream)
         copy = DeviceArray(Storage(block, self._device.allocator), array.dtype, array.shape,
                            contiguous_strides(array.shape), 0)
@@ -176,7 +219,7 @@ class Cublas:
         if run is None:
             run = self._copies[array.dtype, array.ndim] = self._device.compile_ir(copy_program(array.dtype, array.ndim))
         run([copy, array], [array.size, *array.shape, *array.strides], stream)
-        return copy, Operand(False, array.shape[-1])
+        return copy
 
     def close(self) -> None:
         """Destroy the handle."""
@@ -218,5 +261,5 @@ def register_cublas(device: CudaDevice) -> Cublas | None:
     if library is None:
         return None
     cublas = Cublas(device, library)
-    device.kernels.register("matmul", cublas.matmul, dtypes=TYPES)
+    device.kernels.register("matmul", cublas.matmul, dtypes=TYPES, recorded=True)
     return cublas

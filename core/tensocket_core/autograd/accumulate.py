@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.arrays import is_contiguous
+from tensocket_plugins.contract.arrays import DeviceArray, is_contiguous
 from tensocket_plugins.contract.forks import Rank, held_over_forks
 
 from ..dispatch.modes import ACTIVE, STATE, set_grad_enabled
@@ -20,7 +20,6 @@ from ..tensor import Tensor
 
 #: Leaves share a few locks: one lock each would cost memory, one lock for all would make threads wait.
 LOCKS: Final = tuple([held_over_forks(threading.RLock(), Rank.GRADIENTS) for _ in range(16)])
-
 
 _PARTS: Final = AUTOGRAD | WRAPPER
 #: A gradient shares these bits with its leaf, except ``AUTOGRAD``, if both are plain tensors.
@@ -126,10 +125,8 @@ def _add(leaf: Any, old: Any, grad: Any) -> None:
     """Add gradients of which at least one is not a plain tensor; sparse plus dense gives a new dense sum."""
     if old.is_sparse and old.layout is not grad.layout:
         leaf._grad = grad + old
-    elif old.is_sparse:
-        old.add_(grad)
     else:
-        old.add_(grad.to_dense() if grad.is_sparse else grad)
+        old.add_(grad.to_dense() if grad.is_sparse and not old.is_sparse else grad)
 
 
 def _can_keep(leaf: Any, grad: Any) -> bool:
@@ -159,6 +156,9 @@ def _is_all_of(grad: Any, array: Any) -> bool:
     if sys.getrefcount(base) != SOLE_REFERENCE + 1 or base._grad_fn is not None or base._key & _PARTS:
         return False
     whole = base._array
+    if type(array) is DeviceArray is type(whole):
+        alone = sys.getrefcount(whole) == SOLE_REFERENCE + 1 and sys.getrefcount(array.storage) == SOLE_REFERENCE + 1
+        return alone and array.size == whole.size and is_contiguous(array.shape, array.strides)
     return (type(array) is type(whole) is np.ndarray and array.base is whole and array.size == whole.size
             and bool(array.flags.c_contiguous) and sys.getrefcount(whole) == SOLE_REFERENCE + 2)
 

@@ -44,6 +44,8 @@ _RECORDED: Final = 256
 #: Most elements of the first operand; those of small arrays, and the calls for others, whose recording takes longer.
 ELEMENTS: Final = 1 << 17
 SMALL, CALLS_OF_LARGER = 1 << 14, 64
+#: Most elements on devices with memory of their own, whose recordings follow from layouts: all of them are small.
+DEVICE_ELEMENTS: Final = 1 << 22
 #: Threads that run a call which may be recorded: operators inside it are part of it and make no recordings.
 _LEARNING: Final[set[int]] = by_thread(set())
 
@@ -62,6 +64,7 @@ def replayed(state: DeviceState, tensor_positions: Sequence[int], count: int, ru
     if not ENABLED or state.runtime.target is None:
         return run
     lead, patience = tensor_positions[0], PATIENCE if wants_kernels and not rounds_freely else CALLS
+    large, small = (ELEMENTS, SMALL) if state.runtime.profile.host_resident else (DEVICE_ELEMENTS, DEVICE_ELEMENTS)
     others = [k for k in range(count) if k not in tensor_positions]
     pick: Callable[[Any], Any] = itemgetter(*others) if others else _decline
     # Recordings by the first operand's shape and the non-tensor arguments; emptied when it is full.
@@ -77,7 +80,7 @@ def replayed(state: DeviceState, tensor_positions: Sequence[int], count: int, ru
             return result
         try:
             array = args[lead]._array
-            if array.size > ELEMENTS:
+            if array.size > large:
                 return run(*args)
             key = array.shape, pick(args)
             found = layouts.get(key)
@@ -91,7 +94,7 @@ def replayed(state: DeviceState, tensor_positions: Sequence[int], count: int, ru
                 last = found.newest
                 return result
         found.missed += 1
-        late = found.missed - (patience if array.size <= SMALL else CALLS_OF_LARGER)
+        late = found.missed - (patience if array.size <= small else CALLS_OF_LARGER)
         if late < 0 or late > CALLS * _TRIES:
             return run(*args)
         if late % CALLS == 0:
@@ -165,10 +168,7 @@ class _Recordings:
 
     def with_same_objects(self, args: tuple[Any, ...]) -> list[Any]:
         """Return the arguments with the objects that recordings compare with."""
-        given = list(args)
-        for k, value in self.same.items():
-            given[k] = value
-        return given
+        return [self.same.get(k, x) for k, x in enumerate(args)]
 
 
 def _find_recordings(layouts: dict[Any, _Recordings], key: Any, same: dict[int, Any]) -> _Recordings:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from tensocket_core.device import BY_KEY
 from tensocket_core.dispatch.derivative import QUICK_RULES, RESULT, RESULTS, WANTED, Derivative
 from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, LAZY
-from tensocket_core.launch.replay import ELEMENTS, replayed
+from tensocket_core.launch.replay import CALLS, DEVICE_ELEMENTS, ELEMENTS, replayed
 from tensocket_plugins.contract.launch_recorder import is_recording
 from tensocket_plugins.kit.bounded import BoundedCache
 
@@ -73,7 +73,10 @@ class _ReplayedRule:
     def run(self, grad: Any, *saved: Any) -> Any:
         """Return what the rule returns."""
         grads = grad if self._many else (grad,)
-        if grads[0] is None or grads[0]._array.size > ELEMENTS:
+        if grads[0] is None:
+            return self._rule(grad, *saved)
+        size, resident = grads[0]._array.size, grads[0]._device_state.runtime.profile.host_resident
+        if size > (ELEMENTS if resident else DEVICE_ELEMENTS):
             return self._rule(grad, *saved)
         key = numbers = 0
         for x in grads:
@@ -89,7 +92,7 @@ class _ReplayedRule:
         replay = self._replays.get(place)
         if replay is None:
             calls = self._calls[place] = self._calls.get(place, 0) + 1
-            if calls <= PATIENCE:
+            if calls <= (PATIENCE if resident else CALLS):  # devices have compiled these kernels already
                 return self._rule(grad, *saved)
             replay = self._replays[place] = self._make(len(grads), numbers, key, len(saved))
         given = list(saved)

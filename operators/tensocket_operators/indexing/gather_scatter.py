@@ -77,10 +77,19 @@ def _check_index(operator: str, index: Any, size: int) -> None:
 def _checked_least(operator: str, index: Any, first: int, size: int) -> int:
     """Return the smallest index, after a check that all of them lie between ``first`` and a size."""
     low, high = checked_range(index)
+    check_extremes(operator, low, high, first, size)
+    return int(low)
+
+
+def check_extremes(operator: str, low: int, high: int, first: int, size: int) -> None:
+    """Check the smallest and the largest of some indices.
+
+    Raises:
+        IndexOutOfRange: They do not lie between ``first`` and a size.
+    """
     if low < first or high >= size:
         raise IndexOutOfRange(operator, f"index {low if high < size else high} of a dimension of size {size}",
                               f"an index lies between {first} and {size - 1}", "check the index tensor")
-    return int(low)
 
 
 def check_long(operator: str, index: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -10,7 +11,9 @@ from tensocket_core.geometry import as_strided, coalesce, contiguous, element_st
 from tensocket_core.launch.kernel_handles import kernel_handle, moved_handle
 from tensocket_core.launch.primitives import primitive
 from tensocket_core.launch.programs import index_dtype, launch
-from tensocket_plugins.contract.dtypes import DType, int64
+from tensocket_plugins.contract.arrays import DeviceArray
+from tensocket_plugins.contract.dtypes import DType, int64, uint64
+from tensocket_plugins.contract.launch_recorder import is_recording
 from tensocket_plugins.ir.build.elements import load, moves, storage_dtype, stores
 from tensocket_plugins.ir.build.math import ExprMath
 from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, parallel
@@ -29,6 +32,8 @@ _COMBINE: Final[dict[str, Callable[..., Any]]] = {
     "sum": lambda m, x, y: x + y, "prod": lambda m, x, y: x * y,
     "amax": lambda m, x, y: m.maximum(x, y), "amin": lambda m, x, y: m.minimum(x, y)}
 _RUNS: Final = Programs("gather and scatter of runs", cpu=True, simt=False)
+#: The element type as which devices copy runs that consist of such words.
+_WORD: Final = uint64
 #: Smallest number of elements with a shared index that a loop of its own copies.
 _MIN_RUN: Final = 8
 
@@ -70,7 +75,7 @@ def gather_nest(dtype: DType, rank: int, axis: int, index: DType, unit: bool = F
 
 
 def rows_nest(dtype: DType, ranks: tuple[int, int], unit: bool, index: DType) -> Program:
-    """Return the nest ``out0[i..., j...] = in0[i... with index[i...] added, j...]``, which copies runs on CPUs.
+    """Return the nest ``out0[i..., j...] = in0[i... with index[i...] added, j...]``, which copies runs.
 
     The sizes are those of i and j, and of the input's axis. The strides are those of the index over i, then of the
     input over i, j and its axis, then of the result over i and j.
@@ -225,6 +230,11 @@ def gather_arrays(state: DeviceState, out: Any, source: Any, index: Any, axis: i
     if processor and inner:
         _gather_rows(state, out, source, index, axis, inner, dtype, width)
         return
+    if inner and not is_recording():  # recorded launches name arrays by their own dtypes
+        (out, source, index), dtype = _in_words(out, source, index, dtype)
+    if inner and _fills_groups(state, index.shape, inner):
+        _launch_rows(state, out, source, index, axis, inner, dtype, width, Strategy.GROUP)
+        return
     unit = processor and all(element_strides(x)[-1:] == (1,) for x in (index, source, out))
     launch(state, ("gather", dtype, rank, axis, width, unit),
            lambda: gather_nest(dtype, rank, axis, width, unit), Strategy.SERIAL,
@@ -241,6 +251,28 @@ def _count_shared_dims(index: Any, axis: int) -> int:
         count += 1
         together *= index.shape[k]
     return count if together >= _MIN_RUN else 0
+
+
+def _in_words(out: Any, source: Any, index: Any, dtype: DType) -> tuple[tuple[Any, Any, Any], DType]:
+    """Return the arrays and the dtype of a gather of runs with 64 bits as one element, if the runs consist of such."""
+    count = _WORD.itemsize // dtype.itemsize
+    places = [n for x in (out, source) for n in (x.offset, *x.strides[:-1])]
+    if count < 2 or out.strides[-1] != 1 or source.strides[-1] != 1 or any(
+            n % count for n in (index.shape[-1], *places)):
+        return (out, source, index), dtype
+    into, rows = (DeviceArray(x.storage, _WORD, (*x.shape[:-1], x.shape[-1] // count),
+                              (*[step // count for step in x.strides[:-1]], 1), x.offset // count)
+                  for x in (out, source))
+    shape = *index.shape[:-1], index.shape[-1] // count
+    return (into, rows, DeviceArray(index.storage, index.dtype, shape, index.strides, index.offset)), _WORD
+
+
+def _fills_groups(state: DeviceState, shape: tuple[int, ...], inner: int) -> bool:
+    """Whether a group of lanes should copy each run: they read its index once, and several elements at a time."""
+    target = state.runtime.target
+    assert target is not None
+    return not target.sequential and math.prod(shape[len(shape) - inner:]) >= target.group_size and (
+        math.prod(shape[:len(shape) - inner]) >= target.parallelism)
 
 
 def _gather_rows(state: DeviceState, out: Any, source: Any, index: Any, axis: int, inner: int, dtype: DType,
@@ -265,8 +297,8 @@ def table_rows(state: DeviceState, table: Any, positions: Any, dtype: DType) -> 
 
 
 def _launch_rows(state: DeviceState, out: Any, source: Any, index: Any, axis: int, inner: int, dtype: DType,
-                 width: DType) -> None:
-    """Gather runs by a generated kernel; see ``_gather_rows``."""
+                 width: DType, strategy: Strategy | None = None) -> None:
+    """Gather runs by a generated kernel; see ``_gather_rows``. Without a strategy, the nest is a program for CPUs."""
     shape, places = index.shape, element_strides(index)
     steps = [element_strides(source), element_strides(out)]
     rows, shared = range(len(shape) - inner), range(len(shape) - inner, len(shape))
@@ -274,7 +306,7 @@ def _launch_rows(state: DeviceState, out: Any, source: Any, index: Any, axis: in
     unit = read[-1] == written[-1] == 1
     moved = [0 if k == axis else steps[0][k] for k in rows]
     ranks = (len(rows), len(sizes))
-    launch(state, ("gather_rows", dtype, ranks, unit, width), lambda: rows_nest(dtype, ranks, unit, width), None,
+    launch(state, ("gather_rows", dtype, ranks, unit, width), lambda: rows_nest(dtype, ranks, unit, width), strategy,
            [moved_handle(out, dtype), moved_handle(source, dtype), index],
            [*(shape[k] for k in rows), *sizes, source.shape[axis], *(places[k] for k in rows), *moved, *read,
             steps[0][axis], *(steps[1][k] for k in rows), *written])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.operator import check_dtype
@@ -17,7 +17,7 @@ from tensocket_core.launch.programs import index_dtype, program
 from tensocket_core.strides import preserved_strides, public_strides, reach
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.arrays import contiguous_strides
-from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.dtypes import DType, int64
 from tensocket_plugins.contract.errors import UndefinedDtype
 from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.ir.strategies import pick_strategy
@@ -31,6 +31,8 @@ from .row import TensorMath
 if TYPE_CHECKING:
     from .normalized_row_nest import Fixed, OperandLayout
 
+#: Conversions of numbers, by their type in a schema.
+_NUMBERS: Final[dict[str, type[float] | type[int]]] = {"float": float, "int": int}
 
 
 class TensorRows:
@@ -75,10 +77,10 @@ class TensorRows:
 
 
 class RowOperator(LadderOperator):
-    """An operator ``name(Tensor input, Tensor? ..., float x, ..., int[] dims) -> (Tensor, ...)`` on floats.
+    """An operator ``name(Tensor input, Tensor? ..., float x, int k, ..., int[] dims) -> (Tensor, ...)`` on floats.
 
     Rows run along ``dims``, which are negative numbers in ascending order. All operands broadcast to the shape of the
-    first one, and kernels compute in its arithmetic dtype.
+    first one, and kernels compute in its arithmetic dtype. Numbers are floats of that dtype, or int64.
 
     Attributes:
         formula: ``formula(row, *operands, *numbers) -> results``; see ``normalized_row_nest.row_program``.
@@ -100,7 +102,7 @@ class RowOperator(LadderOperator):
         self.functions = functions
         self.count = len(self.schema.tensors)
         self.label = label or self.name
-        self._numbers = [k for k, p in enumerate(self.schema.parameters) if p.type == "float"]
+        self._numbers = {k: _NUMBERS[p.type] for k, p in enumerate(self.schema.parameters) if p.type in _NUMBERS}
         #: Numbers of programs by everything that their texts depend on; numbers are quicker to look up.
         self._texts: dict[Any, int] = {}
 
@@ -116,7 +118,7 @@ class RowOperator(LadderOperator):
         """Return the closure over plans."""
         if call.state.runtime.target is None:
             return None
-        roles = [TENSOR if p.is_tensor else float if p.type == "float" else STATIC for p in self.schema.parameters]
+        roles = [TENSOR if p.is_tensor else _NUMBERS.get(p.type, STATIC) for p in self.schema.parameters]
         return planned(call.state, roles, partial(self._plan_of_call, call.state), next_path)
 
     def _plan_of_call(self, state: DeviceState, args: tuple[Any, ...], arrays: list[Any]) -> Plan | None:
@@ -131,7 +133,8 @@ class RowOperator(LadderOperator):
 
     def run(self, state: DeviceState, *args: Any) -> Any:
         """Check, then compute over public operators: for rows without elements, and without a code generator."""
-        operands, numbers, dims = args[:self.count], [float(args[k]) for k in self._numbers], tuple(args[-1])
+        operands, dims = args[:self.count], tuple(args[-1])
+        numbers = [convert(args[k]) for k, convert in self._numbers.items()]
         dtype = operands[0].dtype
         if kind_letter(dtype) != "f":
             raise UndefinedDtype(self.label, f"dtype {dtype.name}",
@@ -140,7 +143,7 @@ class RowOperator(LadderOperator):
         found = self._decomposed(operands, numbers, dims, dtype, arithmetic_dtype(dtype))
         return found if len(found) > 1 else found[0]
 
-    def _decomposed(self, operands: Sequence[Any], numbers: Sequence[float], dims: Shape, dtype: DType,
+    def _decomposed(self, operands: Sequence[Any], numbers: Sequence[float | int], dims: Shape, dtype: DType,
                     work: DType) -> tuple[Any, ...]:
         row = TensorRows(operands[0], dims, TensorMath(work, self.functions()))
         given = [None if x is None else partial(_same, x.detach().to(work) if x.dtype.kind == "float" else x.detach())
@@ -184,7 +187,7 @@ class RowOperator(LadderOperator):
         kernel = program(
             state, (self.name, self._texts.setdefault(text, len(self._texts))),
             lambda: normalized_row_nest.row_program(self.name, self.formula, placed, results, accumulator, ranks, index,
-                                len(self._numbers)),
+                                [int64 if convert is int else work for convert in self._numbers.values()]),
             strategy)
         scalars = *sizes, *lengths, *[n for a, b in zip(across, along, strict=True) for n in (*a, *b)]
         return Plan(kernel, scalars, tuple([

@@ -121,7 +121,7 @@ class RowMath:
 
 def row_program(name: str, formula: Callable[..., tuple[Any, ...]], operands: Sequence[OperandLayout | None],
                results: Sequence[OperandLayout], accumulator: DType, ranks: tuple[int, int], index: DType,
-               numbers: int) -> Program:
+               numbers: Sequence[DType]) -> Program:
     """Build the program that computes ``results = formula(row, *operands, *numbers)`` for every row.
 
     Args:
@@ -133,7 +133,7 @@ def row_program(name: str, formula: Callable[..., tuple[Any, ...]], operands: Se
         accumulator: Element type of sums.
         ranks: Numbers of outer dimensions and of a row's dimensions.
         index: Integer type of index arithmetic.
-        numbers: Number of numbers that the formula takes.
+        numbers: Dtypes of the numbers that the formula takes.
     """
     nest = ProgramBuilder(name, index)
     for k, result in enumerate(results):
@@ -161,7 +161,7 @@ def row_program(name: str, formula: Callable[..., tuple[Any, ...]], operands: Se
     values = [None if x is None else _values(f"in{k}", x, address(f"in{k}", x), work, lets)
               for k, x in enumerate(operands)]
     row = RowMath(nest, ExprMath(work), lengths, accumulator)
-    made = formula(row, *values, *[nest.number(f"x{k}", work) for k in range(numbers)])
+    made = formula(row, *values, *[nest.number(f"x{k}", dtype) for k, dtype in enumerate(numbers)])
     reduces = bool(row.statements)
     stores: list[Stmt] = []
     for k, (value, result, place) in enumerate(zip(made, results, places, strict=True)):

@@ -133,7 +133,8 @@ class _Front:
         """Return the function of a call's notes."""
         count: list[str] = []
         if may_launch(notes, args):
-            small = all(x._array.size <= SMALL for value in args for x in tensors_in(value))
+            small = all(x._array.size <= SMALL and x._device_state.runtime.profile.host_resident
+                        for value in args for x in tensors_in(value))
             calls = LAUNCHED_CALLS if small else min(LAUNCHED_CALLS, CALLS_OF_LARGER)  # these launch kernels already
             notes.scope["left"], notes.scope["promote"] = [calls], partial(self._promote, key, notes)
             count = ["left[0] -= 1", f"if left[0] == 0: promote({', '.join(notes.names)})"]

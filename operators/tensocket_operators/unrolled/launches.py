@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tensocket_core.device import BY_KEY
 from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, DTYPE_OF
 from tensocket_core.launch.entries import ENABLED
-from tensocket_core.launch.replay import ELEMENTS, compiled_launches
+from tensocket_core.launch.replay import DEVICE_ELEMENTS, ELEMENTS, compiled_launches
 from tensocket_core.tensor import Tensor
 
 from .kernels import launching_kernels
@@ -40,8 +40,10 @@ def may_launch(notes: Notes, args: Sequence[Any]) -> bool:
         return False
     if len({DTYPE_OF[key & DTYPE_MASK].numpy for key in keys}) < len(keys) or len(set(map(id, tensors))) < len(tensors):
         return False
-    return BY_KEY[devices.pop()].runtime.target is not None and all(
-        isinstance(x, Tensor) or not [*tensors_in(x)] for x in args) and all(x._array.size <= ELEMENTS for x in tensors)
+    runtime = BY_KEY[devices.pop()].runtime
+    most = ELEMENTS if runtime.profile.host_resident else DEVICE_ELEMENTS
+    return runtime.target is not None and all(isinstance(x, Tensor) or not [*tensors_in(x)] for x in args) and all(
+        x._array.size <= most for x in tensors)
 
 
 def launched(notes: Notes, composite: Composite, run: Closure, made: Closure, args: Sequence[Any]) -> Closure | None:

@@ -11,8 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensocket_operators as torch
+from tensocket_core.dispatch.call import call
 from tensocket_operators import functions as F
+from tensocket_operators.nn.losses import cross_entropy
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, IndexOutOfRange, ShapeError
+from tensocket_plugins.contract.launch_recorder import record_launches
 
 X = np.random.default_rng(0).normal(size=(4, 3)) * 2
 CLASSES = np.array([0, 2, 1, 2])
@@ -120,6 +123,36 @@ def test_losses_of_many_scores(device, reduction, weight, ignore, near, monkeypa
     near(given.grad, share / (factor.sum() if reduction == "mean" else 1))
     with pytest.raises(IndexError, match=FORM.format("nll_loss")):
         F.cross_entropy(double(x), torch.tensor(CLASSES + 3))
+
+
+@pytest.mark.parametrize("factors", [None, np.array([0.5, 2.0, 0.0, 3.0])])
+def test_rows_of_classified_scores(device, factors, near):
+    x, labels, upstream = double(X), torch.tensor(CLASSES[:, None]), np.array([1.0, -2.0, 3.0, 0.5])
+    factor, kept = None if factors is None else double(factors[:, None]), (CLASSES != 2) * 1.0
+    weights = kept if factors is None else kept * factors
+    top, total, loss = call(cross_entropy.term_totals, x, labels, factor, 2, (-1,))
+    near(top, X.max(1, keepdims=True))
+    near(total, np.exp(X - X.max(1, keepdims=True)).sum(1, keepdims=True))
+    near(loss[:, 0], -log_softmax(X)[np.arange(4), CLASSES] * weights)
+    mean, count = call(cross_entropy.term_mean, loss[:, 0], labels[:, 0], None if factor is None else factor[:, 0], 2,
+                       (-1,))
+    near(count, [weights.sum()])
+    near(mean, [(-log_softmax(X)[np.arange(4), CLASSES] * weights).sum() / weights.sum()])
+    share = (np.exp(log_softmax(X)) - np.eye(3)[CLASSES]) * (weights * upstream / weights.sum())[:, None]
+    near(call(cross_entropy.term_shares, x, labels, factor, top, total, double(upstream[:, None]),
+              count.reshape(1, 1), 2, (-1,)), share)
+
+
+def test_a_device_reads_labels_once_and_launches_few_kernels(monkeypatch):
+    x, labels = double(X).requires_grad_(), torch.tensor(CLASSES)
+    runtime, read = x._device_state.runtime, []
+    copy = runtime.copy
+    monkeypatch.setattr(runtime, "copy", lambda target, source, stream: (
+        read.append(type(target)), copy(target, source, stream)))
+    loss = F.cross_entropy(x, labels)
+    assert read == [np.ndarray]
+    recorder = record_launches(loss.backward)[1]  # without copies, which end a recording
+    assert len(recorder.calls) <= 4  # one of them copies the gradient, which the recorder holds
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])

@@ -209,6 +209,7 @@ def classified(input: Any, target: Any, weight: Any, scores: bool, ignore_index:
     """Return ``class_loss``, recorded as one node if the weights need no gradient."""
     if weight is not None and weight.requires_grad:
         return class_loss(input, target, weight, scores, ignore_index, reduction)
-    if scores and input.ndim > 1 and input.dtype.kind == "float" and input.numel() >= _MANY:
+    if scores and input.ndim > 1 and input.dtype.kind == "float" and (
+            input.numel() >= _MANY or not input._device_state.runtime.profile.host_resident):
         return scored(input, target, weight, ignore_index, reduction)
     return call(COMPOSITES["class_loss"], input, target, weight, scores, ignore_index, reduction)
