@@ -12,8 +12,9 @@ import tensocket as torch
 from tensocket_compiler.capture import closure, watch
 from tensocket_compiler.capture.closure import find_guards
 from tensocket_compiler.capture.guards import Guards, check, read_words
-from tensocket_compiler.capture.layout import LAYOUT, entry_places, find_layout, read_word
+from tensocket_compiler.capture.layout import LAYOUT, find_layout
 from tensocket_compiler.capture.object_words import TensorPart
+from tensocket_compiler.capture.offsets import entry_places, read_word
 from tensocket_compiler.capture.watch import observe
 from tensocket_compiler.capture.words import (
     MISSING,
