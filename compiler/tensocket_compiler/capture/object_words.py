@@ -72,7 +72,7 @@ class ClassPart(Part):
     """A class: its bases, its special methods, and the attributes that code names.
 
     Args:
-        names: The names; None for all.
+        names: The names; None for all, in their order.
         texts: Which of ``layout.CLASS_DESCRIPTIONS`` code names.
     """
 
@@ -88,7 +88,7 @@ class ClassPart(Part):
         facts = [(f".{name}", value) for name, value in list(vars(self.owner).items())
                  if names is None or name in names or (name[:2] == "__" == name[-2:])]
         facts += [(f".{name}", vars(type)[name].__get__(self.owner)) for name in self.texts]
-        return [*sorted(facts, key=lambda fact: fact[0]), (".__mro__", self.owner.__mro__)]
+        return [*(facts if names is None else sorted(facts, key=lambda fact: fact[0])), (".__mro__", self.owner.__mro__)]
 
     def words(self) -> Iterable[Word]:
         """Return the words for the present facts."""

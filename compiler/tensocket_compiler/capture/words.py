@@ -140,7 +140,7 @@ class NamesPart(_Table):
     """A namespace, of which names are read: globals, attributes of instances and modules.
 
     Args:
-        names: The names; None for all.
+        names: The names; None for all, in their order.
         prefix: Comes before a name in labels.
     """
 
@@ -160,8 +160,9 @@ class NamesPart(_Table):
     def read(self) -> Iterable[Fact]:
         """Read the facts."""
         names, prefix = self.names, self.prefix
-        return sorted([(f"{prefix}{key}", value) for key, value in list(self.owner.items())
-                       if type(key) is str and (names is None or key in names)], key=lambda fact: fact[0])
+        facts = [(f"{prefix}{key}", value) for key, value in list(self.owner.items())
+                 if type(key) is str and (names is None or key in names)]
+        return facts if names is None else sorted(facts, key=lambda fact: fact[0])
 
 
 class ItemsPart(_Table):
