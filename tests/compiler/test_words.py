@@ -339,7 +339,7 @@ def test_nothing_is_observed_without_a_layout(monkeypatch):
 
 def test_layouts_of_other_interpreters_are_refused(monkeypatch):
     assert find_layout() is not None
-    for version in ((3, 10, 0), (3, 12, 0), (3, 14, 1)):
+    for version in ((3, 10, 0), (3, 14, 1), (4, 0, 0)):
         monkeypatch.setattr("sys.version_info", version)
         assert find_layout() is None
 
