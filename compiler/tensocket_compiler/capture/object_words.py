@@ -88,7 +88,9 @@ class ClassPart(Part):
         facts = [(f".{name}", value) for name, value in list(vars(self.owner).items())
                  if names is None or name in names or (name[:2] == "__" == name[-2:])]
         facts += [(f".{name}", vars(type)[name].__get__(self.owner)) for name in self.texts]
-        return [*(facts if names is None else sorted(facts, key=lambda fact: fact[0])), (".__mro__", self.owner.__mro__)]
+        if names is not None:
+            facts.sort(key=lambda fact: fact[0])
+        return [*facts, (".__mro__", self.owner.__mro__)]
 
     def words(self) -> Iterable[Word]:
         """Return the words for the present facts."""

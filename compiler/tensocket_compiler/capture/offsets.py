@@ -182,7 +182,12 @@ def slot_offset(descriptor: Any, at: Layout) -> int:
     return read_word(read_word(id(descriptor) + at.member) + 2 * WORD)
 
 
+def function_address(frame: Any, at: Layout) -> int:
+    """Return the address of the function that runs in a frame; 0 if there is none."""
+    return read_word(read_word(id(frame) + at.frame) + at.function)
+
+
 def function_of(frame: Any, at: Layout) -> Any:
     """Return the function that runs in a frame."""
-    address = read_word(read_word(id(frame) + at.frame) + at.function)
+    address = function_address(frame, at)
     return ctypes.cast(address, ctypes.py_object).value if address else None

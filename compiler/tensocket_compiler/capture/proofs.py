@@ -18,7 +18,7 @@ from .offsets import (
     deque_places,
     dict_place,
     entry_places,
-    function_of,
+    function_address,
     order_places,
     read_word,
     slot_offset,
@@ -84,12 +84,17 @@ def _changes_version(method: str, arguments: tuple[Any, ...], at: Layout) -> boo
     return read_word(id(table) + at.version) != before
 
 
+def _replace_b(thing: Any) -> None:
+    del thing.b
+    thing.other = object()
+
+
 #: Ways to write to an attribute ``a`` of an object, and to its dict; in this order, each of them changes something.
 _STORES: Final[tuple[Callable[[Any], Any], ...]] = (
     lambda x: setattr(x, "a", object()), lambda x: object.__setattr__(x, "a", object()), lambda x: delattr(x, "a"),
     lambda x: setattr(x, "a", object()), lambda x: setattr(x, "new", object()), lambda x: delattr(x, "new"),
     lambda x: vars(x).update(a=object()), lambda x: vars(x).pop("a"), lambda x: vars(x).update(a=object()),
-    lambda x: (delattr(x, "b"), setattr(x, "other", object())), lambda x: x.__init__(), lambda x: vars(x).clear())
+    _replace_b, lambda x: x.__init__(), lambda x: vars(x).clear())
 
 
 def attributes_are_stamped(at: Layout) -> bool:
@@ -188,8 +193,8 @@ def functions_are_right(at: Layout) -> bool:
     """Whether the fields of functions, and the function of a frame, are where expected."""
     shared = object()
 
-    def specimen(a: int = 1, *, b: int = 2) -> object:
-        return function_of(sys._getframe(), at), shared, a, b
+    def specimen(a: int = 1, *, b: int = 2) -> tuple[object, ...]:
+        return function_address(sys._getframe(), at), shared, a, b
 
     place = id(specimen)
     specimen.mark = 1  # type: ignore[attr-defined]
@@ -199,7 +204,7 @@ def functions_are_right(at: Layout) -> bool:
     cell = specimen.__closure__[specimen.__code__.co_freevars.index("shared")]  # type: ignore[index]
     if not right or read_word(id(cell) + at.content) != id(shared):
         return False
-    return specimen()[0] is specimen  # type: ignore[index]
+    return specimen()[0] == id(specimen)
 
 
 def objects_are_right(at: Layout) -> bool:
