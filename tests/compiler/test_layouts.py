@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 import tensocket as torch
-from tensocket_compiler.capture import layout, proofs
+from tensocket_compiler.capture import layout, proofs, watch
 from tensocket_compiler.capture.layout import LAYOUT, find_layout
 from tensocket_compiler.capture.object_words import ClassPart
 from tensocket_compiler.capture.offsets import order_places, read_byte, read_word
@@ -143,6 +143,15 @@ def test_functions_in_frames_of_generators_are_known():
     found = [each for code, each in seen.functions.items() if code.co_name == "numbers"]
     assert found == [numbers]
     assert all(each is None or type(each) is types.FunctionType for each in seen.functions.values())
+
+
+def test_calls_under_unknown_interpreters_stay_eager(monkeypatch):
+    monkeypatch.setattr(watch, "LAYOUT", None)
+    seen = observe(lambda x: x * 2, (X,))
+    assert seen.result.tolist() == [2.0, 4.0, 6.0]
+    assert [each.reason for each in seen.refusals] == [
+        "the memory layout of this interpreter is not known, so that nothing can be guarded; graphs need CPython "
+        "3.11, 3.12 or 3.13 with the interpreter's lock"]
 
 
 def test_bytes_are_read():

@@ -259,7 +259,8 @@ def _is_monitored() -> bool:
 
 def _reason_not_to_observe() -> str | None:
     if LAYOUT is None:
-        return "the memory layout of this interpreter is not known, so that nothing can be guarded"
+        return ("the memory layout of this interpreter is not known, so that nothing can be guarded; graphs need "
+                "CPython 3.11, 3.12 or 3.13 with the interpreter's lock")
     if sys.getprofile() is not None or sys.gettrace() is not None or _is_monitored():
         return "a profiler or debugger is set in this thread"
     if builtins.getattr is not ATTRIBUTE_FUNCTIONS["getattr"]:
