@@ -71,8 +71,9 @@ def _fingerprint(folders: Sequence[str]) -> str:
 
 
 def _make_env(env: Path) -> None:
-    """Make the environment unless a working one exists."""
-    check = "import sys, pip; sys.exit(sys.version_info < (3, 11))"
+    """Make the environment unless a working one exists, of the version that ``PYTHON`` asks for if it is set."""
+    wrong = f"[:2] != {sys.version_info[:2]}" if os.environ.get("PYTHON") else " < (3, 11)"
+    check = f"import sys, pip; sys.exit(sys.version_info{wrong})"
     if tool(env, "python").exists() and run([tool(env, "python"), "-c", check], quiet=True):
         return
     say(f"Making {env.name} with Python {sys.version.split()[0]}")

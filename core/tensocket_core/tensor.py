@@ -22,7 +22,7 @@ _new = object.__new__
 _tuple = tuple.__new__
 #: Members of every class, which ``tensor_methods`` does not copy.
 _OF_CLASSES: Final = frozenset({"__module__", "__doc__", "__slots__", "__annotations__", "__dict__", "__weakref__",
-                               "__hash__"})
+                               "__hash__", "__firstlineno__", "__static_attributes__"})
 
 
 class Size(tuple[int, ...]):

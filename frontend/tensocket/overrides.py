@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache, wraps
 from inspect import signature
@@ -110,7 +110,11 @@ def _namespaces() -> dict[str, Any]:
 
 
 def _hashable(value: Any) -> bool:
-    return isinstance(value, Hashable)
+    try:
+        hash(value)
+    except TypeError:  # also of views and tuples of such values, whose classes have a hash
+        return False
+    return True
 
 
 @cache

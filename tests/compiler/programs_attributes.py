@@ -31,6 +31,74 @@ def instance_hides_class():
     yield (lambda x: x * c.factor), lambda: setattr(c, "factor", 5.0)
 
 
+def attribute_instead_of_another():
+    class Local:
+        k = 2.0
+    thing = Local()
+    thing.count = 0
+
+    def idle():
+        thing.count += 1
+
+    def change():
+        del thing.count
+        thing.k = 3.0
+    yield (lambda x: x * thing.k), change, idle
+
+
+def order_of_attributes():
+    c = Config()
+    c.other = 3.0
+
+    def f(x):
+        for name, value in vars(c).items():
+            x = x * value if name == "scale" else x + value
+        return x
+
+    def change():
+        scale = c.scale
+        del c.scale
+        c.scale = scale
+    yield f, change
+
+
+def order_of_attributes_of_a_class():
+    class Local:
+        a, b = 2.0, 3.0
+
+    def f(x):
+        for name, value in vars(Local).items():
+            if name in ("a", "b"):
+                x = x * value if name == "a" else x + value
+        return x
+
+    def change():
+        held = Local.a
+        del Local.a
+        Local.a = held
+    yield f, change
+
+
+def class_with_many_versions():
+    class Local:
+        k, other = 2.0, 0
+
+    def idle():
+        for _ in range(200):  # more versions, all in all, than Python 3.13 gives to a class
+            Local.other += 1
+    yield (lambda x: x * Local.k), lambda: setattr(Local, "k", 3.0), idle
+
+
+def type_parameters_of_a_function():
+    def g():
+        return 2.0
+    g.__type_params__ = (int,)
+
+    def change():
+        g.__type_params__ = ()
+    yield (lambda x: x * (g() + len(g.__type_params__))), change
+
+
 def instance_attribute_deleted():
     c = Config()
     c.factor = 7.0

@@ -6,6 +6,7 @@ import abc
 import collections.abc
 import dataclasses
 import enum
+import sys
 import types
 import typing
 import weakref
@@ -533,4 +534,5 @@ def deleter_and_setter():
 #: Programs that write to what they read, or read what nothing can watch.
 REFUSED = frozenset({
     "exception_attribute", "subclasses_listed", "user_iterator", "weak_reference",
-    "weak_reference_to_held_object", "weak_value_dict"})
+    "weak_reference_to_held_object", "weak_value_dict",
+    *(("runtime_protocol",) if sys.version_info >= (3, 12) else ())})  # it reads tables of classes by their getters

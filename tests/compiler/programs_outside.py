@@ -390,4 +390,5 @@ REFUSED = frozenset({
     "random_number_by_alias", "recursion_limit", "reference_count", "secret", "sleeping", "stack",
     "tensor_from_clock", "text_buffer", "text_buffer_iterated", "thread_local", "thread_local_subclass",
     "thread_name", "thread_number", "thread_started", "unique_identifier", "warning", "working_folder",
-    "writing_to_output"})
+    "writing_to_output",
+    *(("logging_message",) if sys.version_info >= (3, 13) else ())})  # it holds a lock of the library

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 
 import pytest
@@ -37,6 +38,8 @@ def programs_of(module):
 
 PROGRAMS = {f"{module.__name__.rpartition('_')[2]}.{name}": program
             for module in MODULES for name, program in programs_of(module).items()}
+#: Since Python 3.12, specialised look-ups of a property go on to call the function that it had before.
+UNCHANGED = {"tricks.property_initialized_again"} if sys.version_info >= (3, 12) else set()
 OF_PROCESS = {"tricks.deep_copy", "tricks.fields_as_dict"}
 HARMLESS = programs_of(programs_harmless)
 REFUSED = {f"{module.__name__.rpartition('_')[2]}.{name}"
@@ -48,7 +51,7 @@ def test_changes_are_caught(name):
     verdict = judge(PROGRAMS[name])
     # Whether a table of the standard library can be watched depends on what the process has put there.
     allowed = {"caught", "refused"} if name in OF_PROCESS else {"refused" if name in REFUSED else "caught"}
-    assert verdict.word in allowed, verdict
+    assert verdict.word in allowed or (name in UNCHANGED and verdict.word == "vacuous"), verdict
 
 
 @pytest.mark.parametrize("name", HARMLESS)

@@ -12,8 +12,9 @@ import tensocket as torch
 from tensocket_compiler.capture import closure, watch
 from tensocket_compiler.capture.closure import find_guards
 from tensocket_compiler.capture.guards import Guards, check, read_words
-from tensocket_compiler.capture.layout import LAYOUT, entry_places, find_layout, read_word
+from tensocket_compiler.capture.layout import LAYOUT, find_layout
 from tensocket_compiler.capture.object_words import TensorPart
+from tensocket_compiler.capture.offsets import entry_places, read_word
 from tensocket_compiler.capture.watch import observe
 from tensocket_compiler.capture.words import (
     MISSING,
@@ -338,7 +339,7 @@ def test_nothing_is_observed_without_a_layout(monkeypatch):
 
 def test_layouts_of_other_interpreters_are_refused(monkeypatch):
     assert find_layout() is not None
-    for version in ((3, 10, 0), (3, 12, 0), (3, 14, 1)):
+    for version in ((3, 10, 0), (3, 14, 1), (4, 0, 0)):
         monkeypatch.setattr("sys.version_info", version)
         assert find_layout() is None
 

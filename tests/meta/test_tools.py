@@ -6,6 +6,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +46,24 @@ def test_unsuitable_interpreters_are_named_as_the_problem(root, tmp_path):
 def test_unknown_command_is_refused(dev, arguments, capsys):
     assert dev.main(arguments) == 2
     assert "usage: tools/run {quickstart," in capsys.readouterr().err
+
+
+def test_environments_of_another_version_are_made_again_if_one_is_asked_for(dev, tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(dev, "must", lambda command, **_: made.append(command))
+    monkeypatch.setattr(dev, "run", lambda command, **_: subprocess.run(
+        [sys.executable, *command[1:]], check=False).returncode == 0)
+    monkeypatch.setattr(dev, "tool", lambda env, name: Path(sys.executable))
+    monkeypatch.setenv("PYTHON", sys.executable)
+    dev._make_env(tmp_path)
+    assert not made
+    monkeypatch.setattr(dev.sys, "version_info", (3, 99, 0))
+    monkeypatch.delenv("PYTHON")
+    dev._make_env(tmp_path)
+    assert not made
+    monkeypatch.setenv("PYTHON", "python3.99")
+    dev._make_env(tmp_path)
+    assert made == [[sys.executable, "-m", "venv", "--clear", tmp_path]]
 
 
 def test_installation_is_reused(dev, tmp_path, monkeypatch):

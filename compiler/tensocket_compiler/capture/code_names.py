@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
-_GLOBAL: Final = frozenset(dis.opmap[name] for name in ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME")
-                           if name in dis.opmap)
+_GLOBAL: Final = frozenset(dis.opmap[name] for name in (
+    "LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS") if name in dis.opmap)
 _WHOLE_NAMES: Final = frozenset({"__dict__", "__getattribute__", "attrgetter", "methodcaller"})
 _WHOLE_METHODS: Final = frozenset({"items", "values", "keys", "copy", "__getattribute__", "attrgetter", "methodcaller"})
 

@@ -11,7 +11,8 @@ import numpy as np
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.devices import Device
 
-from .layout import LAYOUT, read_word
+from .layout import LAYOUT
+from .offsets import read_word
 from .words import VALUES, is_same
 
 #: Attributes that name dimensions of an argument, under PyTorch's names: sizes that may change, that may do so without

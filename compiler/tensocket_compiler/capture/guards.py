@@ -12,8 +12,8 @@ import numpy as np
 
 from tensocket_core.tensor import Tensor
 
-from .layout import WORD, read_word
 from .object_words import TensorPart
+from .offsets import WORD, read_word
 from .places import DATA, Place, value_of
 from .state import unwatched_state
 from .watch import Observation, Refusal

@@ -8,11 +8,12 @@ import re
 import types
 import weakref
 from collections import OrderedDict, defaultdict, deque
-from typing import Any, Final
+from typing import Any, Final, Generic
 
 import numpy as np
 
-from .layout import LAYOUT, deallocator
+from .layout import LAYOUT
+from .offsets import deallocator
 from .packages import is_runtime_package
 from .words import ListPart, Part, QueuePart, SetPart
 
@@ -29,7 +30,7 @@ DESCRIPTORS: Final[frozenset[type]] = frozenset({
 #: Types written in C whose objects Python classes may derive from, because the closure can look into them.
 _KNOWN_BASES: Final = frozenset({
     object, int, float, complex, str, bytes, tuple, dict, list, set, frozenset, OrderedDict, defaultdict, deque,
-    types.SimpleNamespace, property, staticmethod, classmethod})
+    types.SimpleNamespace, property, staticmethod, classmethod, Generic})  # Python code defines it before Python 3.12
 SEQUENCES: Final[dict[type, type[Part]]] = {list: ListPart, deque: QueuePart, set: SetPart}
 #: How to look into objects of classes that derive from containers.
 CONTAINERS: Final[dict[type, str]] = {

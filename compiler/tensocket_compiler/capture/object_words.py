@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Final
 
 from tensocket_core.tensor import Tensor
 
-from .layout import WORD, dict_place, layout, read_word, slot_offset
+from .layout import layout
+from .offsets import WORD, dict_place, read_word, slot_offset
 from .words import Content, Fact, Part, Raw, Word
 
 
@@ -71,7 +72,7 @@ class ClassPart(Part):
     """A class: its bases, its special methods, and the attributes that code names.
 
     Args:
-        names: The names; None for all.
+        names: The names; None for all, in their order.
         texts: Which of ``layout.CLASS_DESCRIPTIONS`` code names.
     """
 
@@ -87,13 +88,21 @@ class ClassPart(Part):
         facts = [(f".{name}", value) for name, value in list(vars(self.owner).items())
                  if names is None or name in names or (name[:2] == "__" == name[-2:])]
         facts += [(f".{name}", vars(type)[name].__get__(self.owner)) for name in self.texts]
-        return [*sorted(facts, key=lambda fact: fact[0]), (".__mro__", self.owner.__mro__)]
+        if names is not None:
+            facts.sort(key=lambda fact: fact[0])
+        return [*facts, (".__mro__", self.owner.__mro__)]
 
     def words(self) -> Iterable[Word]:
         """Return the words for the present facts."""
-        self.has_version()
-        yield 0, id(self.owner) + layout().type_version
+        if self.has_version():
+            yield 0, id(self.owner) + layout().type_version
         yield from ((0, id(self.owner) + layout().class_texts[name]) for name in self.texts)
+
+    def unequal(self) -> Iterable[tuple[int, int]]:
+        """Return words and the values that they must not have: some that they have, if no word tells of changes."""
+        if not self.has_version():
+            place = id(self.owner) + layout().kind_of
+            yield place, read_word(place)
 
     def has_version(self) -> bool:
         """Whether the class has a version tag; a look-up gives it one, unless the interpreter ran out of them."""

@@ -65,7 +65,7 @@ CALLERS: Final = frozenset({
     "tree_map", "tree_map_", "tree_map_only", "apply_", "map_", "map2_"})
 KEY_CALLERS: Final = frozenset({"sorted", "sort", "min", "max", "nlargest", "nsmallest", "groupby"})
 #: Read which exception the caller handles; ``contextlib`` does not let that decide.
-LIBRARY_FUNCTIONS: Final = (sys.exc_info,)
+LIBRARY_FUNCTIONS: Final = (sys.exc_info, sys.exception)
 #: Compare identities.
 IDENTITY_READERS: Final = (id, _operator.is_, _operator.is_not)
 

@@ -23,9 +23,10 @@ from tensocket_core.tensor import Tensor
 
 from . import kinds
 from .forms import OF_RUNTIME, is_wrapper
-from .layout import CLASS_DESCRIPTIONS, DESCRIPTIONS, cached_results, instance_dict, layout, read_word
+from .layout import CLASS_DESCRIPTIONS, DESCRIPTIONS, layout
 from .listed import HOLDERS
 from .object_words import ArrayPart, ClassPart, FieldsPart, FunctionPart, InstancePart, TensorPart
+from .offsets import cached_results, instance_dict, read_word
 from .packages import is_inside, is_library, makes_named_tuple
 from .pure import ATTRIBUTE_FUNCTIONS, IDENTITY_NUMBERS, IDENTITY_READERS, WHOLE_READERS, is_pure, name_of
 from .watch import Observation, Refusal

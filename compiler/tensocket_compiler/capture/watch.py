@@ -23,8 +23,9 @@ from tensocket_plugins.contract.value_observers import number_at, run_apart
 
 from .code_names import CodeNames, names_of
 from .forms import flatten, same_forms
-from .layout import LAYOUT, function_of
+from .layout import LAYOUT
 from .listed import UNREPLAYABLE
+from .offsets import function_of
 from .packages import FRONT_END, builtins_of, is_library, is_watched, top_package
 from .pure import (
     ATTRIBUTE_FUNCTIONS,
@@ -143,6 +144,7 @@ class _Profile:
     """The function that the interpreter calls at each call while a run is observed.
 
     Attributes:
+        is_complete: Whether each return that the interpreter reported had a call before.
         stack: Whether the running frames are watched, innermost last. Frames of the standard library are if their
             caller is; frames of programs and of the front end always are, also those that the runtime calls. None
             hides all that is called from there: imports of the runtime, and functions that run apart.
@@ -151,6 +153,7 @@ class _Profile:
     def __init__(self, seen: Observation) -> None:
         self.seen = seen
         self.stack: list[bool | None] = [True]
+        self.is_complete = True
         self.thread = get_ident()
         self.kinds: dict[types.CodeType, bool | None] = {}
 
@@ -176,7 +179,10 @@ class _Profile:
             elif code is _OPTION and stack[-2]:
                 self._note_option(frame)
         elif event == "return":
-            stack.pop()
+            if len(stack) == 1:
+                self.is_complete = False
+            else:
+                stack.pop()
         elif event == "c_call" and function is not sys.setprofile:
             if stack[-1]:
                 self.note(frame, function)
@@ -245,10 +251,17 @@ def _recorded_names(profile: _Profile) -> Iterator[None]:
         table.update(before)
 
 
+def _is_monitored() -> bool:
+    """Whether a tool uses ``sys.monitoring``, by which profilers and debuggers run since Python 3.12."""
+    monitoring: Any = getattr(sys, "monitoring", None)
+    return monitoring is not None and any(monitoring.get_tool(number) is not None for number in range(6))
+
+
 def _reason_not_to_observe() -> str | None:
     if LAYOUT is None:
-        return "the memory layout of this interpreter is not known, so that nothing can be guarded"
-    if sys.getprofile() is not None or sys.gettrace() is not None:
+        return ("the memory layout of this interpreter is not known, so that nothing can be guarded; graphs need "
+                "CPython 3.11, 3.12 or 3.13 with the interpreter's lock")
+    if sys.getprofile() is not None or sys.gettrace() is not None or _is_monitored():
         return "a profiler or debugger is set in this thread"
     if builtins.getattr is not ATTRIBUTE_FUNCTIONS["getattr"]:
         return "another thread observes a call, or a program replaced getattr()"
@@ -293,6 +306,8 @@ def _call(seen: Observation, profile: _Profile) -> None:
             seen.result = function(*args, **kwargs)
         finally:
             sys.setprofile(None)
+            if not profile.is_complete or len(profile.stack) != 1:
+                seen.refusals.append(Refusal("the interpreter did not report all of its calls and returns", "sys"))
     except Exception as error:
         seen.error = error
         seen.refusals.append(Refusal(f"it raised {type(error).__name__}", place_of_error(error)))

@@ -16,7 +16,8 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable
 from typing import Any, Final
 
-from .layout import WORD, deque_places, entry_places, layout, read_word
+from .layout import layout
+from .offsets import WORD, deque_places, entry_places, order_places, read_word
 
 #: (label, value); a label continues the path of the object, as ``.weight`` or ``[0]``.
 Fact = tuple[str, Any]
@@ -123,26 +124,23 @@ class _Table(Part):
     def words(self) -> Iterable[Word]:
         """Return the words for the present facts."""
         at, table = layout(), self.owner
-        if not (self.by_entries or self.alarms or self.cut):
+        keys, values = read_word(id(table) + at.keys), read_word(id(table) + at.values)
+        if not (self.by_entries or self.alarms or self.cut or (values and not at.stamped)):
             yield 0, id(table) + at.version
             return
-        keys, values = read_word(id(table) + at.keys), read_word(id(table) + at.values)
         yield from ((0, id(table) + at.used), (0, id(table) + at.keys), (0, id(table) + at.values))
-        if not values:
-            yield 1, keys + at.filled
+        yield from ((1, place) for place in (order_places(table, at) if values else (keys + at.filled,)))
         places = entry_places(table, at)
         for key, label in self.labels().items():
             if label not in self.cut and key in places:  # else another thread has just removed it
                 yield 1, places[key]
-        if values:
-            yield from ((1, place) for place in places.values() if not read_word(place))
 
 
 class NamesPart(_Table):
     """A namespace, of which names are read: globals, attributes of instances and modules.
 
     Args:
-        names: The names; None for all.
+        names: The names; None for all, in their order.
         prefix: Comes before a name in labels.
     """
 
@@ -162,8 +160,9 @@ class NamesPart(_Table):
     def read(self) -> Iterable[Fact]:
         """Read the facts."""
         names, prefix = self.names, self.prefix
-        return sorted([(f"{prefix}{key}", value) for key, value in list(self.owner.items())
-                       if type(key) is str and (names is None or key in names)], key=lambda fact: fact[0])
+        facts = [(f"{prefix}{key}", value) for key, value in list(self.owner.items())
+                 if type(key) is str and (names is None or key in names)]
+        return facts if names is None else sorted(facts, key=lambda fact: fact[0])
 
 
 class ItemsPart(_Table):
