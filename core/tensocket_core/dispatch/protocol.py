@@ -31,6 +31,8 @@ from .overrides import (
 if TYPE_CHECKING:
     from .operator import Operator
 
+#: Classes of defaults, whose text is that in a schema.
+_CONSTANTS: Final = (type(None), bool, int, float, str, tuple)
 #: The answer if neither a mode nor a class handles a call.
 NOT_HANDLED: Final = object()
 
@@ -82,7 +84,7 @@ def user_arguments(operator: Operator, args: tuple[Any, ...], *, spread: bool = 
     keywords: dict[str, Any] = {}
     optional, named = 0, spread and operator.hands_by_name
     for parameter, value in zip(operator.schema.parameters, args, strict=True):
-        default = parameter.default is not None and _is_default(parameter.default, value)
+        default = type(value) in _CONSTANTS and repr(value) == parameter.default
         if parameter.keyword_only or (named and parameter.default is not None):
             if named or not default:
                 keywords[parameter.name] = value
@@ -95,10 +97,6 @@ def user_arguments(operator: Operator, args: tuple[Any, ...], *, spread: bool = 
             optional = optional + 1 if default else 0
             positional.append(value)
     return tuple(positional[:len(positional) - optional]), keywords
-
-
-def _is_default(source: str, value: Any) -> bool:
-    return type(value) in (type(None), bool, int, float, str, tuple) and repr(value) == source
 
 
 # --------------------------------------------------------------------------------------------- the order of layers

@@ -22,6 +22,7 @@ from tensocket_operators import Tensor, get_default_device, is_grad_enabled, set
 from tensocket_operators.differentiation.delayed import DelayedError, UndefinedGrad
 from tensocket_operators.differentiation.dual_levels import is_forward_grad_enabled as _is_fwd_grad_enabled
 from tensocket_operators.differentiation.dual_levels import set_forward_grad_enabled
+from tensocket_operators.library import Tag as Tag
 
 
 class _AutoDispatchBelowAutograd(thread_state):
@@ -140,7 +141,7 @@ _autograd: Final = SimpleNamespace(SavedTensor=SavedTensor, _saved_tensors_hooks
 
 def __getattr__(name: str) -> Any:
     """Return a module or name that is imported at its first use."""
-    if name in ("_functorch", "_nn"):
+    if name in ("_cpu", "_functorch", "_nn"):
         return import_module(f"tensocket._C.{name}")
     keys = name in ("DispatchKey", "DispatchKeySet", "_ExcludeDispatchKeyGuard")
     module = import_module("tensocket._C._dispatch_keys" if keys else "tensocket.jit.native_names")

@@ -6,13 +6,13 @@ from typing import Final
 
 #: Modules of the package.
 MODULES: Final = frozenset({
-    "_C", "_VF", "__config__", "__future__", "_custom_op", "_custom_ops", "_dynamo", "_functorch", "_inductor",
-    "_jit_internal", "_library", "_logging", "_ops", "_subclasses", "_tensor", "_utils", "_vmap_internals", "amp",
-    "ao", "array_api", "as_torch", "autograd", "backends", "compiler", "cpu", "cuda", "dispatch", "distributed",
-    "distributions", "errors", "export", "fft", "func", "functional", "functorch", "futures", "fx", "hub", "jit",
-    "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "optim", "overrides",
-    "profiler", "quasirandom", "random", "return_types", "serialization", "signal", "sparse", "special", "storage",
-    "testing", "torch_version", "types", "utils", "version", "xpu",
+    "_C", "_VF", "__config__", "__future__", "_custom_op", "_custom_ops", "_decomp", "_dynamo", "_functorch",
+    "_higher_order_ops", "_inductor", "_jit_internal", "_library", "_logging", "_ops", "_prims_common", "_subclasses",
+    "_tensor", "_tensor_str", "_utils", "_vmap_internals", "amp", "ao", "array_api", "as_torch", "autograd", "backends",
+    "compiler", "cpu", "cuda", "dispatch", "distributed", "distributions", "errors", "export", "fft", "func",
+    "functional", "functorch", "futures", "fx", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing",
+    "nested", "nn", "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "return_types", "serialization",
+    "signal", "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
 })
 
 _NAMES: Final = {
@@ -46,7 +46,8 @@ _NAMES: Final = {
         "_check_tensor_all_with", "_check_type", "_check_value", "_check_with",
     ),
     "namespace.private": (
-        "_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo", "_shape_as_tensor",
+        "_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo",
+        "_grouped_mm", "_has_compatible_shallow_copy_type", "_int_mm", "_scaled_mm", "_shape_as_tensor",
         "_softmax_backward_data",
     ),
     "nested.conversion": (
