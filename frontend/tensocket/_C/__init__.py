@@ -18,7 +18,7 @@ from tensocket_core.dispatch.overrides import DisableTorchFunction, DisableTorch
 from tensocket_core.dispatch.overrides import disabled_torch_dispatch as _disabled_torch_dispatch_impl
 from tensocket_core.dispatch.overrides import disabled_torch_function as _disabled_torch_function_impl
 from tensocket_core.keys import AUTOGRAD, WRAPPER
-from tensocket_operators import Tensor, get_default_device, is_grad_enabled, set_grad_enabled
+from tensocket_operators import Tensor, accelerator, device, get_default_device, is_grad_enabled, set_grad_enabled
 from tensocket_operators.differentiation.delayed import DelayedError, UndefinedGrad
 from tensocket_operators.differentiation.dual_levels import is_forward_grad_enabled as _is_fwd_grad_enabled
 from tensocket_operators.differentiation.dual_levels import set_forward_grad_enabled
@@ -123,6 +123,11 @@ def _are_functorch_transforms_active() -> bool:
 def _get_default_device() -> str:
     """Return the type of the device of new tensors."""
     return str(get_default_device().type)
+
+
+def _get_accelerator(check: bool | None = None) -> Any:
+    """Return the device type of accelerators, as a device without index; that of the host without one."""
+    return accelerator.current_accelerator() or device("cpu")
 
 
 def _is_alias_of(data: Any, other: Any) -> bool:

@@ -16,6 +16,7 @@ MODULES: Final = frozenset({
 })
 
 _NAMES: Final = {
+    "_higher_order_ops": ("cond", "while_loop"),
     "amp.autocast_mode": (
         "autocast", "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
         "get_autocast_cpu_dtype", "get_autocast_dtype", "get_autocast_gpu_dtype", "is_autocast_cache_enabled",
@@ -34,7 +35,7 @@ _NAMES: Final = {
         "compiled_with_cxx11_abi", "dsmm", "eig", "frobenius_norm", "get_num_interop_threads", "is_distributed",
         "is_vulkan_available", "is_warn_always_enabled", "lstsq", "matrix_rank", "norm_except_dim", "nuclear_norm",
         "range", "set_flush_denormal", "set_num_interop_threads", "set_warn_always", "solve", "spmm", "sym_float",
-        "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "symeig",
+        "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sum", "symeig",
     ),
     "namespace.reserved": (
         "float4_e2m1fn_x2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "int1", "int2", "int3", "int4",
@@ -50,6 +51,7 @@ _NAMES: Final = {
         "_grouped_mm", "_has_compatible_shallow_copy_type", "_int_mm", "_scaled_mm", "_shape_as_tensor",
         "_softmax_backward_data",
     ),
+    "namespace.symbols": ("SymBool", "SymFloat"),
     "nested.conversion": (
         "_nested_from_padded", "_nested_from_padded_and_nested_example", "_nested_tensor_from_mask",
         "_nested_tensor_from_mask_left_aligned",

@@ -12,8 +12,10 @@ from tensocket import _decomp, _prims_common, _tensor_str, errors
 from tensocket._higher_order_ops.out_dtype import out_dtype
 from tensocket._inductor import decomposition
 from tensocket.distributed import _functional_collectives, rpc
+from tensocket.fx.experimental import symbolic_shapes
+from tensocket.profiler import profiler as profiler_module
 from tensocket.sparse import _triton_ops_meta as parameters
-from tensocket.utils import _triton
+from tensocket.utils import _triton, cpp_extension
 
 aten = torch.ops.aten
 
@@ -213,3 +215,63 @@ def test_names_of_products():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert torch._scaled_mm(torch.ones(1, 2), torch.ones(2, 1), torch.tensor(2.0), torch.tensor(3.0)).item() == 12
+
+
+# --------------------------------------------------------------------------------------------- functions of functions
+
+
+def test_branches_and_loops():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    for pred, factor in ((True, 3), (torch.tensor(False), 5)):
+        result = torch.cond(pred, lambda a: a * 3, lambda a: a * 5, (x,))
+        assert result.tolist() == [factor, 2 * factor]
+        assert torch.autograd.grad(result.sum(), x)[0].tolist() == [factor, factor]
+    step, power = torch.while_loop(lambda k, y: k < 5, lambda k, y: (k + 1, y * 2), (torch.tensor(0), torch.ones(2)))
+    assert (step.item(), power.tolist()) == (5, [32, 32])
+    assert torch.while_loop(lambda k: k < 3, lambda k: k + 1, (0,)) == (3,)
+    with pytest.raises(errors.ArgumentError, match=r"1 values of a step that took 2 — every step returns the values of "
+                                                   r"the next one — return as many as there were"):
+        torch.while_loop(lambda a, b: True, lambda a, b: (a,), (1, 2))
+
+
+def test_sizes_have_answers():
+    assert symbolic_shapes.guard_or_false(torch.ones(2).shape[0] == 2) is True
+    assert symbolic_shapes.statically_known_true(1 > 2) is False
+    assert symbolic_shapes.free_symbols([1, torch.ones(2)]) == symbolic_shapes.free_unbacked_symbols(3) == set()
+    assert not symbolic_shapes.has_free_symbols((2, 3))
+    assert not isinstance(2.0, (torch.SymFloat, torch.SymBool))
+
+
+@pytest.mark.parametrize(("call", "text"), [
+    (torch.ao.quantization.prepare, "[ao.quantization.prepare] a call — there are no quantized tensors, which a "
+     "converted model has — keep the model in floats, or round its weights with torchao's quantize_"),
+    (torch.xpu.get_device_name, "[xpu.get_device_name] a call — no backend has devices that PyTorch calls xpu — ask "
+     "xpu.is_available() first, or run the program with --device opencl, whose devices it then calls cuda"),
+    (cpp_extension.load, "[utils.cpp_extension.load] a call — operators in C++ are compiled for PyTorch's own library "
+     "— define them with tensocket.library.custom_op, or use the library's operators in Python")])
+def test_names_without_a_meaning_say_why(call, text):
+    for given in ((), (1, 2)):
+        with pytest.raises(errors.UnsupportedOperator) as caught:
+            call(*given, name=3)
+        assert str(caught.value) == text
+    subclass = type("Derived", (call,), {})
+    with pytest.raises(errors.UnsupportedOperator):
+        subclass()
+    assert not isinstance(3, call)
+
+
+def test_devices_of_other_makers_have_nothing():
+    assert torch.xpu.memory_allocated() == torch.xpu.max_memory_allocated() == torch.mps.recommended_max_memory() == 0
+    assert torch.xpu.is_bf16_supported() is torch.backends.mps.is_macos_or_newer(14, 0) is False
+    assert torch.xpu.reset_peak_memory_stats() is None
+
+
+def test_names_by_a_second_path():
+    assert torch._tensor._rebuild_from_type_v2 is torch._utils._rebuild_from_type_v2
+    assert profiler_module.profile is torch.profiler.profile
+    assert torch._inductor.cudagraph_mark_step_begin() is None
+    assert torch.nn.init._no_grad_uniform_(torch.empty(3), 2, 2).tolist() == [2, 2, 2]
+    assert torch.nn.init._no_grad_fill_(torch.empty(2), 4).tolist() == [4, 4]
+    assert torch.sym_sum([1, 2, 3]) == 6
+    current = torch.accelerator.current_accelerator()
+    assert torch._C._get_accelerator() == (torch.device("cpu") if current is None else current)
