@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 from tensocket.errors import UnsupportedOperator
@@ -16,8 +17,9 @@ def refused(path: str, names: str, rule: str, advice: str) -> dict[str, type]:
         rule: Why a call is not possible.
         advice: The alternative.
     """
-    def refuse(cls: type, *_: Any, **__: Any) -> Any:
-        raise UnsupportedOperator(f"{path}.{cls.__name__}", "a call", rule, advice)
+    def refuse(cls: Any, *_: Any, **__: Any) -> Any:
+        raise copy(cls._refusal)
 
-    return {name: type(name, (), {"__new__": refuse, "__module__": f"tensocket.{path}", "__doc__": f"Refused: {rule}."})
+    return {name: type(name, (), {"__new__": refuse, "__module__": f"tensocket.{path}", "__doc__": f"Refused: {rule}.",
+                                  "_refusal": UnsupportedOperator(f"{path}.{name}", "a call", rule, advice)})
             for name in names.split()}
