@@ -88,7 +88,8 @@ def table(results: dict[str, dict[str, bool]], installed: dict[str, str]) -> str
     devices = list(results)
     lines = ["| Library | Version | What it does | " + " | ".join(devices) + " |", "|---" * (3 + len(devices)) + "|"]
     for name, use in USES.items():
-        marks = [{True: "passes", False: "fails"}.get(results[device].get(name, "?"), "not run") for device in devices]
+        found = [results[device].get(name) for device in devices]
+        marks = ["not run" if passed is None else "passes" if passed else "fails" for passed in found]
         lines.append(f"| {use.distribution} | {installed.get(use.distribution, 'not installed')} | {use.action} | "
                      + " | ".join(marks) + " |")
     counts = [f"{sum(results[device].values())} of {len(results[device])} on `{device}`" for device in devices]
