@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensocket._utils import _rebuild_from_type_v2
 from tensocket_operators import Tensor
 
-__all__ = ["Tensor"]
+__all__ = ["Tensor", "_rebuild_from_type_v2"]

@@ -254,3 +254,19 @@ def _unflatten_dense_tensors(flat: Any, tensors: Sequence[Any]) -> tuple[Any, ..
     """Return consecutive views of ``flat`` in the shapes of ``tensors``."""
     parts = flat.split([tensor.numel() for tensor in tensors])
     return tuple(part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True))
+
+
+def _set_obj_state(obj: Any, state: Any) -> Any:
+    """Set the attributes of an object from a pickled state: a dict, or a pair with the values of slots.
+
+    Raises:
+        ArgumentError: The state is another tuple.
+    """
+    parts = state if isinstance(state, tuple) else (state,)
+    if isinstance(state, tuple) and len(state) != 2:
+        raise ArgumentError("_set_obj_state", f"a tuple of {len(state)}", "a state is a dict, or a pair of dicts",
+                            "the file is damaged; get it again")
+    for part in parts:
+        for name, value in (part or {}).items():
+            setattr(obj, name, value)
+    return obj

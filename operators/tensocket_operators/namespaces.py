@@ -13,6 +13,7 @@ from tensocket_plugins.contract.errors import LibraryError
 
 from .catalogue import names_of_functions
 from .creation.record import FACTORIES, factory
+from .linalg.scaled_products import grouped_mm, int_mm, scaled_product
 
 #: By PyTorch's name, the operators that have another name here.
 _SYNONYMS: Final = {"_to_copy": "convert", "_softmax": "softmax_rows", "_log_softmax": "log_softmax_rows",
@@ -43,11 +44,14 @@ def _factory(name: str) -> AtenOverloads | None:
     return None if function is None else factory(function)
 
 
-
-
 def _pin_memory(input: Any, device: Any = None) -> Any:
     """Return the tensor itself; copies to devices need no pinned memory."""
     return input.pin_memory(device)
+
+
+def _is_pinned(input: Any, device: Any = None) -> bool:
+    """Whether copies to devices read the tensor's memory directly."""
+    return bool(input.is_pinned(device))
 
 
 def _index(input: Any, indices: Any) -> Any:
@@ -56,7 +60,9 @@ def _index(input: Any, indices: Any) -> Any:
 
 
 #: Functions other than operators that programs and graphs call by names in ``aten``, by these names.
-FUNCTIONS_OF_GRAPHS: Final[dict[str, Any]] = {"_pin_memory": factory(_pin_memory), "index": factory(_index)}
+FUNCTIONS_OF_GRAPHS: Final[dict[str, Any]] = {
+    "_pin_memory": factory(_pin_memory), "is_pinned": factory(_is_pinned), "index": factory(_index),
+    "_int_mm": factory(int_mm), "_grouped_mm": factory(grouped_mm), "_scaled_mm": factory(scaled_product)}
 
 
 class Overloads:

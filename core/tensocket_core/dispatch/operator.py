@@ -51,6 +51,8 @@ class Operator(AtenOverloads):
     kind = "operator"
     #: Name of the parameter that collects positional arguments, if the operator is a composite that has one.
     variadic = ""
+    #: Whether overriding handlers receive arguments that have a default by name, in every call.
+    hands_by_name = False
     #: The function of a composite.
     body: Callable[..., Any] | None = None
     #: Makes a composite's fast path, which may hold the closure of another operator.

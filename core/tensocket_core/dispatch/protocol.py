@@ -31,7 +31,8 @@ from .overrides import (
 if TYPE_CHECKING:
     from .operator import Operator
 
-_DEFAULTS: Final[dict[str, Any]] = {"None": None, "True": True, "False": False}
+#: Classes of defaults, whose text is that in a schema.
+_CONSTANTS: Final = (type(None), bool, int, float, str, tuple)
 #: The answer if neither a mode nor a class handles a call.
 NOT_HANDLED: Final = object()
 
@@ -81,11 +82,11 @@ def user_arguments(operator: Operator, args: tuple[Any, ...], *, spread: bool = 
     """
     positional: list[Any] = []
     keywords: dict[str, Any] = {}
-    optional = 0
+    optional, named = 0, spread and operator.hands_by_name
     for parameter, value in zip(operator.schema.parameters, args, strict=True):
-        default = parameter.default is not None and _is_default(parameter.default, value)
-        if parameter.keyword_only:
-            if not default:
+        default = type(value) in _CONSTANTS and repr(value) == parameter.default
+        if parameter.keyword_only or (named and parameter.default is not None):
+            if named or not default:
                 keywords[parameter.name] = value
         elif parameter.type.endswith("...") or parameter.name == operator.variadic:
             if spread:
@@ -96,12 +97,6 @@ def user_arguments(operator: Operator, args: tuple[Any, ...], *, spread: bool = 
             optional = optional + 1 if default else 0
             positional.append(value)
     return tuple(positional[:len(positional) - optional]), keywords
-
-
-def _is_default(source: str, value: Any) -> bool:
-    if source in _DEFAULTS:
-        return value is _DEFAULTS[source]
-    return type(value) in (int, float, str, tuple) and repr(value) == source
 
 
 # --------------------------------------------------------------------------------------------- the order of layers

@@ -15,6 +15,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tensocket_plugins.contract.dtypes import dtype_from_name
+
 _SCHEMA: Final = re.compile(r"((?:\w+::)?\w+(?:\.\w+)?)\((.*?)\) -> (.+)", re.DOTALL)
 _PARAM: Final = re.compile(r"([\w\[\]]+(?:\.\.\.)?)([!~]?)(\??) (\w+)(?:=(.+))?")
 _TORCH_PARAM: Final = re.compile(r"(\w+)(?:\(([\w!|* >-]+)\))?((?:\?|\[\d*\])*) (\w+)(?: ?= ?(.+))?")
@@ -127,7 +129,7 @@ def _parameter(name: str, text: str, keyword_only: bool) -> Parameter:
     brackets = re.sub(r"\d", "", rest)
     optional = brackets.endswith("?")
     kind = base + brackets.removesuffix("?")
-    return Parameter(label, kind, optional, _default(default), keyword_only, "!" in (alias or ""))
+    return Parameter(label, kind, optional, default and _default(default), keyword_only, "!" in (alias or ""))
 
 
 def unknown(kind: str) -> str:
@@ -147,10 +149,8 @@ def check_types(schema: Schema) -> None:
             raise ValueError(f"not a result in the schema of {schema.name}" + unknown(base))
 
 
-def _default(text: str | None) -> str | None:
+def _default(text: str) -> str:
     """Return a default as Python source; bare names of constants become strings."""
-    if text is None:
-        return None
     try:
         value = ast.literal_eval(text)
     except ValueError:
@@ -204,5 +204,7 @@ def bound(schema: Schema, args: tuple[Any, ...], keywords: dict[str, Any]) -> tu
         if parameter.name not in values:
             if parameter.default is None:
                 raise TypeError(f"{schema.name}: argument {parameter.name!r} is missing in {schema.text}")
-            values[parameter.name] = ast.literal_eval(parameter.default)
+            value = ast.literal_eval(parameter.default)
+            named = parameter.type == "dtype" and isinstance(value, str)
+            values[parameter.name] = dtype_from_name(value) if named else value
     return tuple(values[name] for name in schema.names)

@@ -18,10 +18,11 @@ from tensocket_core.dispatch.overrides import DisableTorchFunction, DisableTorch
 from tensocket_core.dispatch.overrides import disabled_torch_dispatch as _disabled_torch_dispatch_impl
 from tensocket_core.dispatch.overrides import disabled_torch_function as _disabled_torch_function_impl
 from tensocket_core.keys import AUTOGRAD, WRAPPER
-from tensocket_operators import Tensor, get_default_device, is_grad_enabled, set_grad_enabled
+from tensocket_operators import Tensor, accelerator, device, get_default_device, is_grad_enabled, set_grad_enabled
 from tensocket_operators.differentiation.delayed import DelayedError, UndefinedGrad
 from tensocket_operators.differentiation.dual_levels import is_forward_grad_enabled as _is_fwd_grad_enabled
 from tensocket_operators.differentiation.dual_levels import set_forward_grad_enabled
+from tensocket_operators.library import Tag as Tag
 
 
 class _AutoDispatchBelowAutograd(thread_state):
@@ -124,6 +125,11 @@ def _get_default_device() -> str:
     return str(get_default_device().type)
 
 
+def _get_accelerator(check: bool | None = None) -> Any:
+    """Return the device type of accelerators, as a device without index; that of the host without one."""
+    return accelerator.current_accelerator() or device("cpu")
+
+
 def _is_alias_of(data: Any, other: Any) -> bool:
     """Whether two tensors are on the same memory."""
     return bool(data.untyped_storage()._cdata == other.untyped_storage()._cdata)
@@ -140,7 +146,7 @@ _autograd: Final = SimpleNamespace(SavedTensor=SavedTensor, _saved_tensors_hooks
 
 def __getattr__(name: str) -> Any:
     """Return a module or name that is imported at its first use."""
-    if name in ("_functorch", "_nn"):
+    if name in ("_cpu", "_functorch", "_nn"):
         return import_module(f"tensocket._C.{name}")
     keys = name in ("DispatchKey", "DispatchKeySet", "_ExcludeDispatchKeyGuard")
     module = import_module("tensocket._C._dispatch_keys" if keys else "tensocket.jit.native_names")

@@ -10,6 +10,13 @@ from tensocket.errors import ArgumentError
 from . import config
 
 
+def cudagraph_mark_step_begin() -> None:
+    """Say that the results of earlier steps are no longer needed."""
+    from tensocket.compiler import cudagraph_mark_step_begin as mark
+
+    mark()
+
+
 def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> dict[str, Any]:
     """Return the options that a mode of ``compile`` stands for; without a mode, those of all modes by name."""
     from tensocket.compiler.options import list_mode_options as options_of

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensocket import Tensor
+from tensocket.namespace.refusals import refused
 from tensocket.nn import Module
 
 
@@ -37,5 +38,12 @@ class DeQuantStub(Module):
         """Return ``x``."""
         return x
 
+
+globals().update(refused(
+    "ao.quantization", "QConfig QConfigMapping convert default_dynamic_qconfig default_observer "
+    "default_per_channel_weight_observer default_qconfig default_weight_observer fuse_modules fuse_modules_qat "
+    "get_default_qat_qconfig get_default_qconfig get_default_qconfig_mapping prepare prepare_qat quantize "
+    "quantize_dynamic", "there are no quantized tensors, which a converted model has",
+    "keep the model in floats, or round its weights with torchao's quantize_"))
 
 __all__ = ["DeQuantStub", "QuantStub"]

@@ -13,6 +13,11 @@ def is_built() -> bool:
     return False
 
 
+def is_macos_or_newer(major: int, minor: int) -> bool:
+    """Return False: tensocket has no backend for it."""
+    return False
+
+
 def is_macos13_or_newer(minor: int = 0) -> bool:
     """Return False: tensocket has no backend for it."""
     return False

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from tensocket_operators import Tensor
+
+from . import _operators as _operators
+
+
+class AsyncCollectiveTensor(Tensor):
+    """The class of results of collectives that still run. The only process has its results at once, so none is made."""
+
 
 def all_reduce(self: Any, reduceOp: str, group: Any, tag: str = "") -> Any:
     """Return the sum over ranks: the tensor of the only rank."""

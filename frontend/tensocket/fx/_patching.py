@@ -22,6 +22,7 @@ from tensocket.errors import ArgumentError
 from tensocket.overrides import resolve_name
 from tensocket_compiler.graph.names import PUBLIC
 from tensocket_core.dispatch.operator import Operator
+from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
 from tensocket_operators import Tensor
 from tensocket_operators.creation.record import Factory
 
@@ -37,6 +38,8 @@ _SPACES: Final = ("", ".nn.functional", ".linalg", ".fft", ".special", ".functio
 #: Methods of tensors that look at sizes, of which some may be proxies.
 _METHODS_WITH_SIZES: Final = ("expand", "narrow", "new_empty", "new_full", "new_ones", "new_zeros", "permute", "repeat",
                               "reshape", "sum", "mean", "tile", "unflatten", "view")
+#: Functions whose records hand all arguments to a proxy in one form; a recorded call would keep the caller's.
+_LEFT_ALONE: Final = frozenset({"einsum"})
 #: Functions that answer about Python objects, or change settings: proxies are ordinary objects for them.
 _ORDINARY: Final = frozenset({
     "is_tensor", "is_storage", "typename", "compile", "save", "load", "vmap", "import_module", "get_device_module",
@@ -107,13 +110,13 @@ def _is_recordable(name: str, function: Any) -> bool:
     module = str(getattr(function, "__module__", ""))
     return (callable(function) and not isinstance(function, type) and inspect.isroutine(function)
             and module.partition(".")[0] in ("tensocket", "tensocket_operators", "tensocket_core")
-            and not module.startswith("tensocket.fx") and name not in _ORDINARY
+            and not module.startswith("tensocket.fx") and name not in _ORDINARY | _LEFT_ALONE
             and (not name.startswith("_") or name == "_assert"))
 
 
 def _recording(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that lets a proxy among the arguments handle the call."""
-    named = str(function.__module__).startswith("tensocket.nn")
+    named = str(function.__module__).startswith("tensocket.nn") or id(function) in _handed_by_name()
 
     @functools.wraps(function)
     def recording(*args: Any, **kwargs: Any) -> Any:
@@ -125,6 +128,13 @@ def _recording(function: Callable[..., Any]) -> Callable[..., Any]:
         return type(proxy).__torch_function__(function, (type(proxy),), args, kwargs)
 
     return recording
+
+
+@cache
+def _handed_by_name() -> frozenset[int]:
+    """Return the ids of the functions whose handlers receive arguments that have a default by name."""
+    records = (*OPERATORS.values(), *COMPOSITES.values())
+    return frozenset([id(record.public) for record in records if record.hands_by_name])
 
 
 @cache

@@ -36,4 +36,4 @@ def current_allocated_memory() -> int:
     return 0
 
 
-driver_allocated_memory = current_allocated_memory
+driver_allocated_memory = recommended_max_memory = current_allocated_memory

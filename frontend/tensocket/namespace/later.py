@@ -6,16 +6,17 @@ from typing import Final
 
 #: Modules of the package.
 MODULES: Final = frozenset({
-    "_C", "_VF", "__config__", "__future__", "_custom_op", "_custom_ops", "_dynamo", "_functorch", "_inductor",
-    "_jit_internal", "_library", "_logging", "_ops", "_subclasses", "_tensor", "_utils", "_vmap_internals", "amp",
-    "ao", "array_api", "as_torch", "autograd", "backends", "compiler", "cpu", "cuda", "dispatch", "distributed",
-    "distributions", "errors", "export", "fft", "func", "functional", "functorch", "futures", "fx", "hub", "jit",
-    "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "optim", "overrides",
-    "profiler", "quasirandom", "random", "return_types", "serialization", "signal", "sparse", "special", "storage",
-    "testing", "torch_version", "types", "utils", "version", "xpu",
+    "_C", "_VF", "__config__", "__future__", "_custom_op", "_custom_ops", "_decomp", "_dynamo", "_functorch",
+    "_higher_order_ops", "_inductor", "_jit_internal", "_library", "_logging", "_ops", "_prims_common", "_subclasses",
+    "_tensor", "_tensor_str", "_utils", "_vmap_internals", "amp", "ao", "array_api", "as_torch", "autograd", "backends",
+    "compiler", "cpu", "cuda", "dispatch", "distributed", "distributions", "errors", "export", "fft", "func",
+    "functional", "functorch", "futures", "fx", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing",
+    "nested", "nn", "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "return_types", "serialization",
+    "signal", "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
 })
 
 _NAMES: Final = {
+    "_higher_order_ops": ("cond", "while_loop"),
     "amp.autocast_mode": (
         "autocast", "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
         "get_autocast_cpu_dtype", "get_autocast_dtype", "get_autocast_gpu_dtype", "is_autocast_cache_enabled",
@@ -34,7 +35,7 @@ _NAMES: Final = {
         "compiled_with_cxx11_abi", "dsmm", "eig", "frobenius_norm", "get_num_interop_threads", "is_distributed",
         "is_vulkan_available", "is_warn_always_enabled", "lstsq", "matrix_rank", "norm_except_dim", "nuclear_norm",
         "range", "set_flush_denormal", "set_num_interop_threads", "set_warn_always", "solve", "spmm", "sym_float",
-        "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "symeig",
+        "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sum", "symeig",
     ),
     "namespace.reserved": (
         "float4_e2m1fn_x2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "int1", "int2", "int3", "int4",
@@ -46,9 +47,11 @@ _NAMES: Final = {
         "_check_tensor_all_with", "_check_type", "_check_value", "_check_with",
     ),
     "namespace.private": (
-        "_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo", "_shape_as_tensor",
+        "_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo",
+        "_grouped_mm", "_has_compatible_shallow_copy_type", "_int_mm", "_scaled_mm", "_shape_as_tensor",
         "_softmax_backward_data",
     ),
+    "namespace.symbols": ("SymBool", "SymFloat"),
     "nested.conversion": (
         "_nested_from_padded", "_nested_from_padded_and_nested_example", "_nested_tensor_from_mask",
         "_nested_tensor_from_mask_left_aligned",

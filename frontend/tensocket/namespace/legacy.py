@@ -136,9 +136,10 @@ def sym_ite(b: Any, t: Any, f: Any) -> Any:
 
 
 sym_max: Final = max
+sym_sum: Final = sum
 sym_min: Final = min
 
 __all__ = ["compiled_with_cxx11_abi", "dsmm", "eig", "frobenius_norm", "get_num_interop_threads", "is_distributed",
            "is_vulkan_available", "is_warn_always_enabled", "lstsq", "matrix_rank", "norm_except_dim", "nuclear_norm",
            "range", "set_flush_denormal", "set_num_interop_threads", "set_warn_always", "solve", "spmm",
-           "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "symeig"]
+           "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sum", "symeig"]

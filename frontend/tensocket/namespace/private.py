@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from tensocket.overrides import wrap_torch_function
 from tensocket_operators import Tensor, arange, int32, int64, repeat_interleave, searchsorted, tensor
+from tensocket_operators.linalg.scaled_products import grouped_mm as _grouped_mm
+from tensocket_operators.linalg.scaled_products import int_mm as _int_mm
+from tensocket_operators.linalg.scaled_products import scaled_product as _scaled_mm
+
+__all__ = ["_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo", "_grouped_mm",
+           "_has_compatible_shallow_copy_type", "_int_mm", "_scaled_mm", "_shape_as_tensor", "_softmax_backward_data"]
 
 
 def _shape_as_tensor(self: Tensor) -> Tensor:
@@ -53,3 +60,9 @@ def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_
     """Return the gradient of softmax: ``y (g - sum(g y))`` over ``dim``, in the dtype of the input."""
     weighted = grad_output * output
     return (weighted - output * weighted.sum(dim, keepdim=True)).to(input_dtype)
+
+
+@wrap_torch_function(lambda self, from_: (self, from_))
+def _has_compatible_shallow_copy_type(self: Tensor, from_: Tensor) -> bool:
+    """Whether ``self.data = from_`` is possible: both tensors hold their elements in the same layout."""
+    return bool(self.layout is from_.layout)

@@ -14,6 +14,13 @@ from tensocket.overrides import has_torch_function_unary as has_torch_function_u
 from tensocket.overrides import has_torch_function_variadic as has_torch_function_variadic
 from tensocket_operators import Tensor
 from tensocket_operators import functions as ops
+from tensocket_operators.linalg.scaled_products import (
+    ScalingType,
+    SwizzleType,
+    grouped_mm,
+    scaled_grouped_mm,
+    scaled_mm,
+)
 
 from . import grad as grad
 from .activations import (
@@ -167,6 +174,8 @@ def gelu(input: Tensor, approximate: Literal["none", "tanh"] = "none") -> Tensor
 
 
 __all__ = [
+    "ScalingType",
+    "SwizzleType",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
@@ -218,6 +227,7 @@ __all__ = [
     "glu",
     "grid_sample",
     "group_norm",
+    "grouped_mm",
     "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
@@ -275,6 +285,8 @@ __all__ = [
     "rrelu",
     "rrelu_",
     "scaled_dot_product_attention",
+    "scaled_grouped_mm",
+    "scaled_mm",
     "selu",
     "selu_",
     "sigmoid",

@@ -333,3 +333,6 @@ __all__ = [
     "xavier_uniform_",
     "zeros_",
 ]
+#: The same under the names of the parts of PyTorch's functions.
+_no_grad_uniform_, _no_grad_normal_, _no_grad_trunc_normal_ = uniform_, normal_, trunc_normal_
+_no_grad_fill_, _no_grad_zero_ = constant_, zeros_

@@ -19,6 +19,13 @@ from tensocket_operators.sparse import (
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 
+from .semi_structured import (
+    SparseSemiStructuredTensor,
+    SparseSemiStructuredTensorCUSPARSELT,
+    SparseSemiStructuredTensorCUTLASS,
+    to_sparse_semi_structured,
+)
+
 
 class _Kind(type):
     """Metaclass of classes whose instances are the sparse tensors of one dtype, although they create none."""
@@ -46,5 +53,7 @@ HalfTensor: Final = _kind("HalfTensor", dtypes.float16)
 LongTensor: Final = _kind("LongTensor", dtypes.int64)
 IntTensor: Final = _kind("IntTensor", dtypes.int32)
 
-__all__ = ["DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "addmm", "as_sparse_gradcheck",
-           "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum"]
+__all__ = ["DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "SparseSemiStructuredTensor",
+           "SparseSemiStructuredTensorCUSPARSELT", "SparseSemiStructuredTensorCUTLASS", "addmm", "as_sparse_gradcheck",
+           "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum",
+           "to_sparse_semi_structured"]

@@ -195,20 +195,21 @@ def _cut(value: Any) -> Any:
 def composite(schema: str, *, method: bool | str = True, function: bool = True, namespace: str = "torch",
               aliases: tuple[str, ...] = (), dunder: tuple[str, ...] = (), host_path: HostPath | None = None,
               derivative: Derivative | None = None, replayable: bool = False,
-              by_layout: bool | Literal["owners"] = True, lazy: bool = False) -> Callable[[F], F]:
+              by_layout: bool | Literal["owners"] = True, lazy: bool = False,
+              kind: type[Composite] = Composite) -> Callable[[F], F]:
     """Register a function as an operator; its docstring is the operator's documentation.
 
     With ``by_layout``, views that the function returns follow from the layout of its first argument and from the other
     arguments: not from random numbers, or positions in memory. ``"owners"``: they do if the tensor owns its memory.
+    ``kind`` is the operator's class.
 
     Raises:
         ValueError: The name is taken, or the schema's parameters are not the function's.
     """
 
     def register(run: F) -> F:
-        item = Composite(schema, run, method=method, function=function, namespace=namespace, aliases=aliases,
-                           dunder=dunder, host_path=host_path, derivative=derivative, replayable=replayable,
-                           by_layout=by_layout, lazy=lazy)
+        item = kind(schema, run, method=method, function=function, namespace=namespace, aliases=aliases, dunder=dunder,
+                    host_path=host_path, derivative=derivative, replayable=replayable, by_layout=by_layout, lazy=lazy)
         code = run.__code__
         names = [*code.co_varnames[: code.co_argcount], *([item.variadic] if item.variadic else ()),
                  *code.co_varnames[code.co_argcount: code.co_argcount + code.co_kwonlyargcount]]

@@ -91,9 +91,11 @@ def _type(name: str, hint: Any) -> str:
 def _default(name: str, value: Any) -> str:
     if value is None or isinstance(value, (bool, int, float)):
         return repr(value)
-    if isinstance(value, str):
+    if isinstance(value, DType):
+        return value.name
+    if isinstance(value, (str, Device)):
         return f'"{value}"'
-    raise _error(f"the default {value!r} of {name}", "use None, a number or a string")
+    raise _error(f"the default {value!r} of {name}", "use None, a number, a string, a dtype or a device")
 
 
 def _result(hints: dict[str, Any]) -> str:

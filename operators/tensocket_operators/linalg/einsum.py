@@ -9,9 +9,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 from tensocket_core.dispatch.call import call, tensor_key
+from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
-from ..kinds.composite import composite
+from ..kinds.composite import Composite, composite
 from .matmul import product
 
 #: Letters of subscripts; a sublist's number is the position of its letter.
@@ -231,7 +232,30 @@ def _mover(labels: str, groups: Sequence[Sequence[str]], sizes: dict[str, int]) 
     return move
 
 
-@composite("einsum(any args) -> Tensor~", method=False)
+class _Einsum(Composite):
+    """The composite that hands one form of its arguments to handlers: the equation, then the operands one by one."""
+
+    def gathered(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+        """Gather the arguments in this form."""
+        args = _with_equation(args)
+        listed = len(args) == 2 and isinstance(args[1], (tuple, list))
+        return super().gathered((args[0], *args[1]) if listed else args, keywords)
+
+    def run_function_mode(self, args: tuple[Any, ...]) -> Any:
+        """Hand a call to the innermost function mode, with a list of operands as the caller passed it."""
+        return super().run_function_mode((_with_equation(args[0]),))
+
+
+def _with_equation(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments with an equation in place of sublists."""
+    if not args or not isinstance(args[0], Tensor):
+        return args
+    operands, labels, out = _parsed(args)
+    equation = ",".join(["".join(map(str, own)) for own in labels])
+    return (equation if out is None else f"{equation}->{''.join(map(str, out))}", *operands)
+
+
+@composite("einsum(any args) -> Tensor~", method=False, kind=_Einsum)
 def einsum(*args: Any) -> Any:
     """Sum products of the operands' elements over the subscripts that the result does not have.
 

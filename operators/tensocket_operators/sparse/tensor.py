@@ -41,9 +41,9 @@ PARTS: Final = frozenset({"positions", "raw", "coalesced", "_kind"})
 RULES: Final[dict[str, Callable[..., Any]]] = {}
 #: Methods that read only shape, device and history: those of dense tensors are correct.
 _PLAIN: Final = frozenset({
-    "detach_", "dim", "element_size", "get_device", "is_complex", "is_floating_point", "is_same_size", "nelement",
-    "numel", "register_hook", "register_post_accumulate_grad_hook", "requires_grad", "requires_grad_", "retain_grad",
-    "size", "__len__"})
+    "_has_compatible_shallow_copy_type", "detach_", "dim", "element_size", "get_device", "is_complex",
+    "is_floating_point", "is_same_size", "nelement", "numel", "register_hook", "register_post_accumulate_grad_hook",
+    "requires_grad", "requires_grad_", "retain_grad", "size", "__len__"})
 
 
 def sparse_rule(*names: str) -> Callable[[F], F]:

@@ -30,7 +30,8 @@ class PrintOptions:
     sci_mode: bool | None = None
 
 
-_OPTIONS: Final = PrintOptions()
+#: The current options.
+PRINT_OPTIONS: Final = PrintOptions()
 _PROFILES: Final = {
     "default": PrintOptions(),
     "short": PrintOptions(precision=2, edgeitems=2),
@@ -58,24 +59,24 @@ def set_printoptions(precision: int | None = None, threshold: float | None = Non
             raise ArgumentError("set_printoptions", f"profile={profile!r}",
                                 "the profile is 'default', 'short' or 'full'", "pass one of these")
         chosen = _PROFILES[profile]
-        _OPTIONS.precision, _OPTIONS.threshold = chosen.precision, chosen.threshold
-        _OPTIONS.edgeitems, _OPTIONS.linewidth = chosen.edgeitems, chosen.linewidth
+        PRINT_OPTIONS.precision, PRINT_OPTIONS.threshold = chosen.precision, chosen.threshold
+        PRINT_OPTIONS.edgeitems, PRINT_OPTIONS.linewidth = chosen.edgeitems, chosen.linewidth
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     for name, value in given.items():
         if value is not None:
-            setattr(_OPTIONS, name, value)
-    _OPTIONS.sci_mode = sci_mode
+            setattr(PRINT_OPTIONS, name, value)
+    PRINT_OPTIONS.sci_mode = sci_mode
 
 
 def get_printoptions() -> dict[str, Any]:
     """Return the current options, as keyword arguments of ``set_printoptions``."""
-    return asdict(_OPTIONS)
+    return asdict(PRINT_OPTIONS)
 
 
 @contextmanager
 def printoptions(**options: Any) -> Iterator[None]:
     """Set options for a ``with`` block; arguments as those of ``set_printoptions``."""
-    before = replace(_OPTIONS)
+    before = replace(PRINT_OPTIONS)
     set_printoptions(**options)
     try:
         yield
@@ -93,8 +94,8 @@ def format_tensor(tensor: Tensor, contents: str | None = None) -> str:
     prefix = "tensor(" if "_plain_repr" in type(tensor).__dict__ else f"{type(tensor).__name__}("
     meta = tensor.device.type == "meta"
     if contents is None:
-        contents = "..." if meta else _body(tensor, len(prefix))
-    text = _with_suffixes(prefix + contents, _suffixes(tensor, meta), len(prefix))
+        contents = "..." if meta else format_values(tensor, len(prefix))
+    text = with_suffixes(prefix + contents, _suffixes(tensor, meta), len(prefix))
     return f"Parameter({text})" if "_is_param" in tensor.__dict__ else text
 
 
@@ -108,7 +109,7 @@ def format_sparse(tensor: Any, parts: dict[str, Tensor]) -> str:
     indent, texts = len("tensor("), []
     for name, part in parts.items():
         head = f"{name}=tensor("
-        body = "..." if part.device.type == "meta" else _body(part, indent + len(head))
+        body = "..." if part.device.type == "meta" else format_values(part, indent + len(head))
         texts.append(f"{head}{body}" + (f", size={tuple(part.shape)})" if body == "..." or not part.numel() else ")"))
     suffixes = [f"device='{tensor.device}'"] if tensor.device.type != "cpu" else []
     suffixes += [f"size={tuple(tensor.shape)}"]
@@ -123,10 +124,16 @@ def format_sparse(tensor: Any, parts: dict[str, Tensor]) -> str:
     text = "tensor(" + (",\n" + " " * indent).join(texts)
     if tensor.is_sparse:
         text += ",\n" + " " * indent + suffixes.pop(0)
-    return _with_suffixes(text, suffixes, indent)
+    return with_suffixes(text, suffixes, indent)
 
 
-def _body(tensor: Tensor, indent: int) -> str:
+def format_values(tensor: Tensor, indent: int) -> str:
+    """Return the values in brackets.
+
+    Args:
+        tensor: The tensor.
+        indent: The column of the first bracket.
+    """
     if tensor.numel() == 0:
         return "[]"
     values = tensor._values()
@@ -138,7 +145,7 @@ def _suffixes(tensor: Tensor, meta: bool) -> list[str]:
     suffixes = []
     if tensor.device.type != "cpu":
         suffixes.append(f"device='{tensor.device}'")
-    if meta or (empty and tensor.ndim != 1) or (not empty and not _OPTIONS.edgeitems):
+    if meta or (empty and tensor.ndim != 1) or (not empty and not PRINT_OPTIONS.edgeitems):
         suffixes.append(f"size={tuple(tensor.shape)}")
     implied = (
         (get_default_dtype(),)
@@ -159,13 +166,20 @@ def _suffixes(tensor: Tensor, meta: bool) -> list[str]:
     return suffixes
 
 
-def _with_suffixes(text: str, suffixes: list[str], indent: int) -> str:
-    """Append the suffixes to the values, on a new line if they do not fit."""
+def with_suffixes(text: str, suffixes: list[str], indent: int, force_newline: bool = False) -> str:
+    """Append the suffixes to the values, on a new line if they do not fit, and the bracket at the end.
+
+    Args:
+        text: The values.
+        suffixes: The suffixes.
+        indent: Spaces before a suffix on a new line.
+        force_newline: Whether the first suffix begins a line.
+    """
     column = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
-        if column + len(suffix) + 2 > _OPTIONS.linewidth:
+        if force_newline or column + len(suffix) + 2 > PRINT_OPTIONS.linewidth:
             text += ",\n" + " " * indent + suffix
-            column = indent + len(suffix)
+            column, force_newline = indent + len(suffix), False
         else:
             text += ", " + suffix
             column += len(suffix) + 2
@@ -193,13 +207,13 @@ class _Column:
         if not finite.size:
             return "whole"
         size = np.abs(finite)
-        scientific = _OPTIONS.sci_mode
+        scientific = PRINT_OPTIONS.sci_mode
         if scientific is None:
             low, high = float(size.min()), float(size.max())
             scientific = high / low > 1000 or high > 1e8 or low < 1e-4
         if scientific:
-            return f".{_OPTIONS.precision}e"
-        return "whole" if bool(np.all(size == np.floor(size))) else f".{_OPTIONS.precision}f"
+            return f".{PRINT_OPTIONS.precision}e"
+        return "whole" if bool(np.all(size == np.floor(size))) else f".{PRINT_OPTIONS.precision}f"
 
     def _text(self, value: Any) -> str:
         if not self.form:
@@ -217,7 +231,7 @@ class _Printer:
     """A printer of the nested brackets of one tensor."""
 
     def __init__(self, values: np.ndarray[Any, Any]) -> None:
-        self.summary = values.size > _OPTIONS.threshold
+        self.summary = values.size > PRINT_OPTIONS.threshold
         shown = _edges(values) if self.summary else values
         self.imaginary: _Column | None = None
         if values.dtype.kind == "c":
@@ -236,16 +250,16 @@ class _Printer:
         """Return the parts of one dimension in brackets."""
         if values.ndim == 0:
             return self.word(values.item())
-        cut = self.summary and values.shape[0] > 2 * _OPTIONS.edgeitems
+        cut = self.summary and values.shape[0] > 2 * PRINT_OPTIONS.edgeitems
         if values.ndim == 1:
             return self._line(values, cut, indent)
-        edge = _OPTIONS.edgeitems
+        edge = PRINT_OPTIONS.edgeitems
         rows = [*values[:edge], None, *values[len(values) - edge :]] if cut else list(values)
         parts = ["..." if row is None else self.nested(row, indent + 1) for row in rows]
         return "[" + ("," + "\n" * (values.ndim - 1) + " " * (indent + 1)).join(parts) + "]"
 
     def _line(self, values: np.ndarray[Any, Any], cut: bool, indent: int) -> str:
-        edge = _OPTIONS.edgeitems
+        edge = PRINT_OPTIONS.edgeitems
         if self.summary and not edge:
             words = ["..."]
         elif cut:
@@ -253,14 +267,14 @@ class _Printer:
         else:
             words = [self.word(v) for v in values.tolist()]
         width = self.real.width + 2 + (0 if self.imaginary is None else self.imaginary.width + 1)
-        count = max(1, (_OPTIONS.linewidth - indent) // width)
+        count = max(1, (PRINT_OPTIONS.linewidth - indent) // width)
         lines = [", ".join(words[k : k + count]) for k in range(0, len(words), count)]
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
 
 
 def _edges(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the elements at the edges of a tensor that is too large to show."""
-    edge = _OPTIONS.edgeitems
+    edge = PRINT_OPTIONS.edgeitems
     for axis, size in enumerate(values.shape):
         if size > 2 * edge:
             values = np.take(values, [*range(edge), *range(size - edge, size)], axis)

@@ -73,6 +73,16 @@ def test_arguments_are_as_the_program_gave_them():
     assert dict(node.kwargs) == {"p": 0.5, "training": True, "inplace": False}
 
 
+def test_some_functions_have_one_form_in_graphs():
+    def arguments(function):
+        node = next(n for n in symbolic_trace(function).graph.nodes if n.op == "call_function")
+        return [str(arg) for arg in node.args], dict(node.kwargs)
+
+    assert arguments(lambda x, y: torch.einsum("ij,jk", [x, y])) == (["ij,jk", "x", "y"], {})
+    assert arguments(lambda x, y: torch.tensordot(x, y, 1)) == (["x", "y"], {"dims": 1, "out": None})
+    assert arguments(lambda x, y: torch.cdist(x, y)) == (["x", "y"], {"p": 2.0, "compute_mode": None})
+
+
 def test_functions_that_a_program_keeps():
     class Model(nn.Module):
         def __init__(self):
