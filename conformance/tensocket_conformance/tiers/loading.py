@@ -130,7 +130,9 @@ def _fork(subject: Subject) -> None:
     """Check that a forked child can use the device, which it cannot if a probe initialises the driver's runtime."""
     if not sys.platform.startswith("linux"):
         raise Excluded("there is no fork on this system")
-    code = ("import os, sys, tensocket\nlist(tensocket.backends())\nchild = os.fork()\n"
+    # Threads of libraries make os.fork warn.
+    code = ("import os, sys, tensocket, warnings\nwarnings.simplefilter('ignore')\n"
+            "list(tensocket.backends())\nchild = os.fork()\n"
             "if child == 0:\n    t = tensocket.ones(3, device=sys.argv[1])\n"
             "    os._exit(0 if (t + t).tolist() == [2.0] * 3 else 1)\n"
             "_, status = os.waitpid(child, 0)\nprint(os.waitstatus_to_exitcode(status))")

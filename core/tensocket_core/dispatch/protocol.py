@@ -84,7 +84,7 @@ def user_arguments(operator: Operator, args: tuple[Any, ...], *, spread: bool = 
     keywords: dict[str, Any] = {}
     optional, named = 0, spread and operator.hands_by_name
     for parameter, value in zip(operator.schema.parameters, args, strict=True):
-        default = type(value) in _CONSTANTS and repr(value) == parameter.default
+        default = parameter.default is not None and type(value) in _CONSTANTS and repr(value) == parameter.default
         if parameter.keyword_only or (named and parameter.default is not None):
             if named or not default:
                 keywords[parameter.name] = value

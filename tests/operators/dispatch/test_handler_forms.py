@@ -104,3 +104,13 @@ def test_defaults_come_by_name_where_the_call_leaves_them_out() -> None:
     assert calls["meshgrid"] == (2, {"indexing": "ij"})
     distance = 3 * 3 ** 0.5
     np.testing.assert_allclose(result.tolist(), [[0, distance], [distance, 0]])
+
+
+def test_handing_tensors_on_reads_none_of_their_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed: list[Any] = []
+    monkeypatch.setattr(torch.Tensor, "__repr__", lambda self: printed.append(self) or "tensor")
+    x = torch.ones(2)
+    with Logged() as log:
+        torch.cat((x, x), 0)
+    assert [(name, type(args[0])) for name, args, _ in log.calls] == [("cat", tuple)]
+    assert printed == []
