@@ -121,8 +121,9 @@ def shard(options: argparse.Namespace, part: str, seconds: float) -> dict[str, A
         path = Path(folder) / "report.json"
         quick = ["--quick"] if options.quick else []
         select = ["--select", options.select] if options.select else []
+        tier = ["--tier", options.tier] if options.tier else []
         done = run_python("-m", "tensocket", "conformance", options.device, "--shard", part, "--report", str(path),
-                          "-v", *quick, *select, timeout=seconds)
+                          "-v", *quick, *select, *tier, timeout=seconds)
         if not path.exists():
             lines = [line for line in done.stdout.splitlines() if line[:1].isupper() and "/" in line]
             printed, last = Counter(line.split()[0] for line in lines), lines[-1:]
@@ -275,6 +276,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "gpu.json", help="the JSON file")
     parser.add_argument("--steps", default=",".join(STEPS), help="what to do, separated by commas (default: all)")
     parser.add_argument("--quick", action="store_true", help="a sample of the conformance suite")
+    parser.add_argument("--tier", help="highest tier of the conformance cases: T5 adds compiled programs")
     parser.add_argument("--select", help="only conformance cases whose id matches")
     parser.add_argument("--watched", default=WATCHED, help="the cases for compute-sanitizer (default: %(default)s)")
     parser.add_argument("--budget", type=float, default=540, help="seconds for everything (default: %(default)s)")
