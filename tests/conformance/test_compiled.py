@@ -169,6 +169,24 @@ def test_other_forms_of_results_count():
         compiled._check(SUBJECT, record, "arrays", "f32", "alone", "T5.op.exp/f32/alone")
 
 
+@pytest.mark.parametrize("features", [frozenset(), frozenset({"deterministic"})])
+def test_sums_in_the_order_of_threads_may_differ_in_rounding(features):
+    assert compiled.SUMS <= set(RECORDS)
+    calls = []
+
+    def rounded(x, *args):
+        calls.append(0)
+        found = RECORDS["scatter_add"].call(x, *args)
+        return found * (1 + 1e-7 * (len(calls) % 2))
+    record = replace(RECORDS["scatter_add"], call=rounded)
+    subject = replace(SUBJECT, features=features)
+    if features:
+        with pytest.raises(Failure, match="differs from that of an eager call"):
+            compiled._check(subject, record, "indexing", "f32", "aliased", "T5.op.scatter_add/f32/aliased")
+    else:
+        compiled._check(subject, record, "indexing", "f32", "aliased", "T5.op.scatter_add/f32/aliased")
+
+
 def test_every_record_is_compiled_in_every_form_that_it_has():
     cases = [case for case in all_cases(("b8", "i64", "f32")) if case.id.startswith("T5.op.")]
     assert {case.family.partition(".")[2] for case in cases} >= {

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, UnsupportedOperator
 from tensocket_plugins.contract.forks import Rank, by_thread, held_over_forks
+from tensocket_plugins.contract.launch_recorder import is_recording
 
 from ..device import open_device
 from .call import call
@@ -90,8 +91,8 @@ def uncounted() -> Iterator[None]:
 
 
 def note(operator: str, dtype: str, device: str, kind: str, nbytes: int) -> None:
-    """Count one use of the host."""
-    if _UNCOUNTED and get_ident() in _UNCOUNTED:
+    """Count one use of the host; a call that is recorded runs again."""
+    if is_recording() or (_UNCOUNTED and get_ident() in _UNCOUNTED):
         return
     with _LOCK:
         row = _LEDGER.setdefault((operator, dtype, device, kind), [0, 0])
