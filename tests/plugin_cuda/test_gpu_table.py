@@ -15,7 +15,7 @@ def test_the_page_has_ratios_rates_and_failures(tmp_path):
         "device": {"model": "Model H1", "driver": "CUDA 13.0, NVRTC 13.0"}, "gpu": {"driver_version": "580.1"},
         "packages": {"torch": "2.11.0", "pycuda": "2026.1"}, "date": "2026-11-27T17:37:09+0000", "python": "3.12.3",
         "processors": 16,
-        "conformance": {"totals": {"PASS": 1200, "FAIL": 1},
+        "conformance": {"totals": {"PASS": 1200, "FAIL": 1}, "errors": ["part 1/12: took too long"], "processes": 12,
                         "failures": [{"id": "T2.op.add/f32/one#0", "message": "no"}]},
         "benchmark": {"workloads": {
             "copy_256MiB": {"tensocket": {"us": 2000.0}, "torch": {"us": 1000.0}},
@@ -27,9 +27,20 @@ def test_the_page_has_ratios_rates_and_failures(tmp_path):
     done = subprocess.run([sys.executable, str(SCRIPT), str(path)], capture_output=True, text=True, check=True)
     assert "2026-11-27, one Model H1, driver 580.1" in done.stdout
     assert "PyTorch 2.11.0, pycuda 2026.1" in done.stdout
-    assert "Conformance: 1 FAIL, 1,200 PASS." in done.stdout
+    assert "Conformance: 1 FAIL, 1,200 PASS; 1 of 12 processes ran out of time." in done.stdout
     assert "* `T2.op.add/f32/one#0`: no" in done.stdout
     # A copy of 256 MiB in 2 ms is 268 GB/s, read and written; a product of 4096 rows takes 2 * 4096**3 operations.
     assert "| `copy_256MiB` | 2,000.0 | 1,000.0 | 0.50 |  |  | 268 GB/s, 50% of a copy |" in done.stdout
     assert "| `matmul_4096_f32` | 1,000,000.0 | 500,000.0 | 0.50 | 2,000,000.0 | 2.00 | 0.1 TFLOP/s |" in done.stdout
     assert "| `item` | KernelError: no | | | | | |" in done.stdout
+    faster = json.loads(json.dumps(report))
+    faster["conformance"] |= {"totals": {"PASS": 1201}, "errors": [], "failures": []}
+    faster["benchmark"]["workloads"]["matmul_4096_f32"]["tensocket"]["us"] = 2.5e5
+    faster["benchmark"]["workloads"]["copy_256MiB"]["tensocket"]["us"] = 4000.0
+    (tmp_path / "second.json").write_text(json.dumps(faster), "utf-8")
+    both = subprocess.run([sys.executable, str(SCRIPT), str(path), str(tmp_path / "second.json")], capture_output=True,
+                          text=True, check=True)
+    assert "The worse of 2 runs of `gpu_check.py`" in both.stdout
+    assert "Conformance: 1,201 PASS.\n" in both.stdout
+    assert "| `matmul_4096_f32` | 1,000,000.0 | 500,000.0 | 0.50 |" in both.stdout
+    assert "| `copy_256MiB` | 4,000.0 | 1,000.0 | 0.25 |" in both.stdout
