@@ -1,4 +1,4 @@
-"""Write the page of a GPU's results from JSON files of ``gpu_check.py``, one for each run; each row is of the worse run.
+"""Write the page of a GPU's results from JSON files of ``gpu_check.py``, each row from the worse run.
 
     python benchmarks/gpu_table.py benchmarks/results/cuda-h100-*.json > benchmarks/results/cuda-h100.md
 """
@@ -71,8 +71,8 @@ def page(reports: list[dict[str, Any]]) -> str:
     lines = [f"# The CUDA backend on {device['model']}", "",
              f"{report['date'][:10]}, one {device['model']}, driver {gpu.get('driver_version', 'unknown')}, "
              f"{device['driver']}, Python {report['python']}, {report['processors']} virtual processors, {peers}. "
-             f"{count} of `gpu_check.py`, nothing else running. Ratios: the other library's time over this one's, above 1 is "
-             "faster. No library uses TF32. Rows of small arrays measure the host.", ""]
+             f"{count} of `gpu_check.py`, nothing else running. Ratios: the other library's time over this one's, above "
+             "1 is faster. No library uses TF32. Rows of small arrays measure the host.", ""]
     for each in reports:
         lines += conformance(each) if "conformance" in each else []
     return "\n".join([*lines, *rows(worse(reports))]) + "\n"
