@@ -71,8 +71,8 @@ def page(reports: list[dict[str, Any]]) -> str:
     lines = [f"# The CUDA backend on {device['model']}", "",
              f"{report['date'][:10]}, one {device['model']}, driver {gpu.get('driver_version', 'unknown')}, "
              f"{device['driver']}, Python {report['python']}, {report['processors']} virtual processors, {peers}. "
-             f"{count} of `gpu_check.py`, nothing else running. Ratios: the other library's time over this one's, above "
-             "1 is faster. No library uses TF32. Rows of small arrays measure the host.", ""]
+             f"{count} of `gpu_check.py`, nothing else running. Ratios: the other library's time over this one's, "
+             "above 1 is faster. No library uses TF32. Rows of small arrays measure the host.", ""]
     for each in reports:
         lines += conformance(each) if "conformance" in each else []
     return "\n".join([*lines, *rows(worse(reports))]) + "\n"
