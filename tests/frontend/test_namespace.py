@@ -196,7 +196,7 @@ def test_names_of_the_package():
      fuse_linear_bn_eval fuse_linear_bn_weights
      parameters_to_vector parametrizations parametrize prune remove_spectral_norm remove_weight_norm rnn skip_init
      spectral_norm stateless vector_to_parameters weight_norm"""),
-    (torch.nn.functional, """celu celu_ cross_entropy dropout elu elu_ embedding gelu glu hardshrink hardsigmoid
+    (torch.nn.functional, """ScalingType SwizzleType grouped_mm scaled_grouped_mm scaled_mm celu celu_ cross_entropy dropout elu elu_ embedding gelu glu hardshrink hardsigmoid
      hardswish hardtanh
      hardtanh_ l1_loss layer_norm leaky_relu leaky_relu_ linear log_softmax logsigmoid mish mse_loss nll_loss
      normalize one_hot prelu relu relu6 relu_ rrelu rrelu_ selu selu_ sigmoid silu softmax softmin softplus
@@ -207,9 +207,9 @@ def test_names_of_the_package():
      householder_product inv inv_ex ldl_factor ldl_factor_ex ldl_solve lstsq lu lu_factor lu_factor_ex lu_solve matmul
      matrix_exp matrix_norm matrix_power matrix_rank multi_dot norm pinv qr slogdet solve solve_ex solve_triangular svd
      svdvals tensorinv tensorsolve vander vecdot vector_norm"""),
-    (torch.sparse, """DoubleTensor FloatTensor HalfTensor IntTensor LongTensor addmm as_sparse_gradcheck
-     check_sparse_tensor_invariants log_softmax mm sampled_addmm
-     softmax spdiags sum"""),
+    (torch.sparse, """DoubleTensor FloatTensor HalfTensor IntTensor LongTensor SparseSemiStructuredTensor
+     SparseSemiStructuredTensorCUSPARSELT SparseSemiStructuredTensorCUTLASS addmm as_sparse_gradcheck
+     check_sparse_tensor_invariants log_softmax mm sampled_addmm softmax spdiags sum to_sparse_semi_structured"""),
     (torch.fft, """fft fft2 fftfreq fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ihfft ihfft2 ihfftn irfft
      irfft2 irfftn rfft rfft2 rfftfreq rfftn"""),
     (torch.masked, """MaskedTensor amax amin argmax argmin as_masked_tensor cumprod cumsum is_masked_tensor log_softmax
