@@ -196,7 +196,8 @@ def test_names_of_the_package():
      fuse_linear_bn_eval fuse_linear_bn_weights
      parameters_to_vector parametrizations parametrize prune remove_spectral_norm remove_weight_norm rnn skip_init
      spectral_norm stateless vector_to_parameters weight_norm"""),
-    (torch.nn.functional, """ScalingType SwizzleType grouped_mm scaled_grouped_mm scaled_mm celu celu_ cross_entropy dropout elu elu_ embedding gelu glu hardshrink hardsigmoid
+    (torch.nn.functional, """ScalingType SwizzleType grouped_mm scaled_grouped_mm scaled_mm
+     celu celu_ cross_entropy dropout elu elu_ embedding gelu glu hardshrink hardsigmoid
      hardswish hardtanh
      hardtanh_ l1_loss layer_norm leaky_relu leaky_relu_ linear log_softmax logsigmoid mish mse_loss nll_loss
      normalize one_hot prelu relu relu6 relu_ rrelu rrelu_ selu selu_ sigmoid silu softmax softmin softplus
