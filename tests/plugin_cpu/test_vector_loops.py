@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import platform
+
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
+from tensocket_cpu.code import compiler
 from tensocket_plugins.contract.dtypes import (
     BY_NAME,
     bfloat16,
@@ -309,3 +313,53 @@ def test_lane_numbers_are_values(device):
 
 def test_all_dtypes_have_a_name():
     assert {d.name for d in DTYPES} <= set(BY_NAME)
+
+
+@pytest.mark.parametrize(("found", "text"), [
+    ({"avx2": True, "avx512f": True}, "+avx2,+avx512f,-prefer-256-bit"),
+    ({"avx2": True, "avx512f": False}, "+avx2,-avx512f"), (None, "")])
+def test_vectors_are_as_wide_as_the_processors(monkeypatch, found, text):
+    def features():
+        if found is None:
+            raise RuntimeError("unknown processor")
+        made = llvm.FeatureMap()
+        made.update(found)
+        return made
+
+    monkeypatch.setattr(compiler.llvm, "get_host_cpu_features", features)
+    assert compiler._features() == text
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="LLVM may know no other processors")
+def test_the_feature_gives_loops_of_intel_processors_vectors_of_64_bytes():
+    text = """define void @f(ptr noalias %a, ptr noalias %b) {
+start:
+  br label %loop
+loop:
+  %i = phi i64 [0, %start], [%next, %loop]
+  %p = getelementptr float, ptr %a, i64 %i
+  %q = getelementptr float, ptr %b, i64 %i
+  %x = load float, ptr %p
+  %y = fmul float %x, %x
+  store float %y, ptr %q
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, 4096
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}"""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_default_triple()
+
+    def code(features):
+        machine = target.create_target_machine(cpu="sapphirerapids", features=features, opt=3)
+        module = llvm.parse_assembly(text)
+        options = llvm.create_pipeline_tuning_options(speed_level=3)
+        options.loop_vectorization = True
+        builder = llvm.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
+        return machine.emit_assembly(module)
+
+    assert "zmm" in code("-prefer-256-bit")
+    assert "zmm" not in code("")

@@ -37,6 +37,16 @@ def _hold_library() -> None:
         held_over_forks(lock, Rank.LIBRARIES)
 
 
+def _features() -> str:
+    """Return the features of this processor for LLVM; empty if LLVM cannot query it."""
+    try:
+        found = llvm.get_host_cpu_features()
+    except RuntimeError:
+        return ""
+    # For Intel's processors LLVM takes vectors of 32 bytes where it could take 64: exp and log run 1.3 times faster.
+    return found.flatten() + (",-prefer-256-bit" if found.get("avx512f") else "")
+
+
 class Compiler:
     """LLVM set up for this processor.
 
@@ -56,10 +66,7 @@ class Compiler:
         llvm.initialize_native_asmprinter()
         self._target = llvm.Target.from_default_triple()
         self._cpu = llvm.get_host_cpu_name()
-        try:
-            self._features = llvm.get_host_cpu_features().flatten()
-        except RuntimeError:  # LLVM cannot query this processor
-            self._features = ""
+        self._features = _features()
         # Code and constants are mapped separately; in a full address space, they can be farther apart than short
         # addresses reach.
         self._machine, self._draft_machine = (self._target.create_target_machine(
