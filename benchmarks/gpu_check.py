@@ -103,7 +103,7 @@ def conformance(options: argparse.Namespace) -> dict[str, Any]:
     A process that is still busy when the time is over counts as failed; its finished cases count.
     """
     shards = min(os.cpu_count() or 1, 12)
-    left = max(options.end - time.monotonic(), 30.0)
+    left = remaining(options)
     with ThreadPoolExecutor(shards) as pool:
         parts = list(pool.map(lambda i: shard(options, f"{i + 1}/{shards}", left), range(shards)))
     totals = Counter[str]()
@@ -113,6 +113,11 @@ def conformance(options: argparse.Namespace) -> dict[str, Any]:
     errors = [part["error"] for part in parts if part["error"]]
     return {"ok": not failures and not errors and totals["PASS"] > 0, "processes": shards, "totals": dict(totals),
             "failures": failures, "errors": errors}
+
+
+def remaining(options: argparse.Namespace) -> float:
+    """Return the seconds that are left of the budget; half a minute if it is used up, so that a step can say so."""
+    return max(options.end - time.monotonic(), 30.0)
 
 
 def shard(options: argparse.Namespace, part: str, seconds: float) -> dict[str, Any]:
@@ -142,7 +147,7 @@ def sanitizer(options: argparse.Namespace) -> dict[str, Any]:
     results = {}
     for check in ("memcheck", "racecheck"):
         done = run(tool, "--tool", check, "--error-exitcode", "9", sys.executable, "-m", "tensocket", "conformance",
-                   options.device, "--select", options.watched, timeout=60)
+                   options.device, "--select", options.watched, timeout=min(60, remaining(options)))
         lines = [line for line in done.stdout.splitlines() if line.startswith("=========")]
         results[check] = {"exit_code": done.returncode, "lines": lines[:40], "last": last_line(done)}
     return {"ok": all(result["exit_code"] == 0 for result in results.values()), "result": results}
@@ -156,7 +161,7 @@ def digits(options: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         example = str(ROOT / "examples" / "train_digits.py")
-        done = run_python(example, "--device", options.device, "--out", folder, timeout=600)
+        done = run_python(example, "--device", options.device, "--out", folder, timeout=remaining(options))
         return {"ok": done.returncode == 0, "seconds": time.perf_counter() - start, "result": last_line(done)}
 
 
@@ -169,7 +174,7 @@ def benchmark(options: argparse.Namespace) -> dict[str, Any]:
             skipped[library] = "not installed"
             continue
         done = run_python(__file__, "--worker", library, "--device", options.device, "--seconds", str(options.seconds),
-                          "--scale", str(options.scale), timeout=900)
+                          "--scale", str(options.scale), timeout=remaining(options))
         for line in done.stdout.splitlines():
             if line.startswith("{"):
                 row = json.loads(line)
