@@ -17,7 +17,7 @@ def register_kl(type_p: Any, type_q: Any) -> Callable[[Callable[[Any, Any], Any]
     """Decorate ``kl(p, q)`` for two classes and their subclasses.
 
     Raises:
-        ArgumentTypeError: One is not a class. It need not derive from ``Distribution``: libraries register their mixins.
+        ArgumentTypeError: One is not a class. Libraries register their mixins, too.
     """
     for kind in (type_p, type_q):
         if not isinstance(kind, type):

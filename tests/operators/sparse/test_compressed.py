@@ -203,7 +203,7 @@ def test_invariants():
 @pytest.mark.parametrize(("call", "error", "message"), [
     (lambda: tc.sparse_csr_tensor([0, 2, 1], [0, 1], [1.0, 2.0], (2, 2)), ArgumentError,
      "row starts ascend from 0 to the number of values"),
-    (lambda: tc.sparse_csr_tensor([0, 2, 2], [1, 0], [1.0, 2.0], (2, 2)), ArgumentError,
+    (lambda: tc.sparse_csr_tensor([0, 2, 2], [1, 1], [1.0, 2.0], (2, 2)), ArgumentError,
      "plain indices of a row are sorted and distinct"),
     (lambda: tc.sparse_csr_tensor([[0]], [0], [1.0], (2, 2)), ShapeError,
      "indices have one dimension more than batches, and values fit them"),

@@ -203,4 +203,4 @@ def test_sums_save_no_operands():
     for scale in (1.0, 2.0):  # the second sum changes the operand of the first one
         total += tc.sparse_coo_tensor(PLACES, values * scale, (2, 3))
     (total * t(np.arange(6.0).reshape(2, 3))).sum().backward()
-    same(values.grad, [6.0, 9.0, 15.0, 9.0])
+    same(values.grad, [6.0, 9.0, 15.0, 6.0])
