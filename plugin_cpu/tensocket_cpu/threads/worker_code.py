@@ -23,9 +23,7 @@ FIELDS: Final = {
 BYTES: Final = 9 * LINE
 #: The functions of POSIX threads, in the order of their table.
 FUNCTIONS: Final = ("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_wait", "pthread_cond_signal",
-                    "pthread_cond_broadcast", "sched_yield")
-#: The polls after which a thread offers its core to others, a power of two: it would delay them on a busy machine.
-_POLLS: Final = 256
+                    "pthread_cond_broadcast")
 #: The functions whose addresses callers need.
 NAMES: Final = ("worker", "run", "take", "stop", "release", "look", "probe")
 #: The instruction that a processor runs between repeated reads of a word.
@@ -43,7 +41,7 @@ def workers_text(machine: str) -> str:
         machine: The kind of processor, a value of ``platform.machine``.
     """
     declare, pause = _PAUSES.get(machine, ("", ""))
-    return _TEXT.substitute(FIELDS, declare=declare, pause=pause, polls=_POLLS - 1)
+    return _TEXT.substitute(FIELDS, declare=declare, pause=pause)
 
 
 _TEXT: Final = Template("""\
@@ -76,7 +74,7 @@ start:
   %spins = load i64, ptr %spins.at
   br label %look
 look:
-  %k = phi i64 [0, %start], [%k1, %patience]
+  %k = phi i64 [0, %start], [%k1, %again]
   %w = load atomic i64, ptr %at acquire, align 8
   %v = lshr i64 %w, %shift
   %other = icmp ne i64 %v, %value
@@ -85,14 +83,6 @@ look:
 again:
   $pause
   %k1 = add i64 %k, 1
-  %offer = and i64 %k1, $polls
-  %offers = icmp eq i64 %offer, 0
-  br i1 %offers, label %yield, label %patience
-yield:
-  %function = call ptr @function(ptr %pool, i64 5)
-  %yielded = call i32 %function()
-  br label %patience
-patience:
   %more = icmp slt i64 %k1, %spins
   br i1 %more, label %look, label %sleep
 sleep:
