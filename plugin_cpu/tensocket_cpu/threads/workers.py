@@ -1,10 +1,10 @@
 """Threads of the operating system that run pieces of one kernel at a time, entirely in machine code.
 
 Waking a Python thread takes about 40 microseconds, because it needs the interpreter's lock. These workers do not use
-the interpreter: they poll one word of memory for 0.3 milliseconds, which is longer than most programs take to launch the
-next kernel, and then sleep. A worker that polls starts within a microsecond; one that sleeps takes far longer, above
-all on a virtual machine, whose cores halt. Workers that offer their core to others meanwhile (``sched_yield``) would
-lose it for milliseconds to threads that don't, such as OpenMP's.
+the interpreter: they poll one word of memory for 0.3 milliseconds, which is longer than most programs take to launch
+the next kernel, and then sleep. A worker that polls starts within a microsecond; one that sleeps takes far longer,
+above all on a virtual machine, whose cores halt. Workers that offer their core to others meanwhile (``sched_yield``)
+would lose it for milliseconds to threads that don't, such as OpenMP's.
 
 All of this is LLVM IR, because users have no C compiler; the disk cache holds its object code, as for every kernel. The
 workers use the POSIX threads of the process. If these are missing, or the code does not work, the process has no native
