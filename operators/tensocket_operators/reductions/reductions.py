@@ -418,14 +418,25 @@ def _log_total(row: Any, x: Any) -> tuple[Any, ...]:
     m, top = row.m, row.amax(x)
     top = m.where(m.eq(m.abs(top), math.inf), 0.0, top)
     (total,) = row.sums(lambda j: m.exp(x(j) - top))
-    return (m.log(total) + top,)
+    return m.log(total) + top, top, total
 
 
+def _log_total_gradient(grads: Any, input: Any, result1: Any, result2: Any) -> Any:
+    """Return the gradient by sum and largest element, as the logarithm of a large sum is too coarse."""
+    factor, further = None if grads[0] is None else grads[0] / result2, grads[2]
+    if factor is None or further is None:
+        factor = further if factor is None else factor
+    else:
+        factor = factor + further
+    return None if factor is None else factor * (input - result1.detach()).exp()
+
+
+#: With the largest element ``top`` and the sum of ``exp(input - top)``.
 log_total: Final = RowOperator(
-    "log_total(Tensor input, int[] dims) -> Tensor",
+    "log_total(Tensor input, int[] dims) -> (Tensor, Tensor, Tensor)",
     "log(sum(exp(input))) of rows of floats, without overflow.",
-    _log_total, ("row",), lambda: functions, "logsumexp", method=False, function=False,
-    derivative=Derivative(input=lambda grad, input, result: grad * (input - result).exp()))
+    _log_total, ("row", "row", "row"), lambda: functions, "logsumexp", method=False, function=False,
+    derivative=Derivative(input=_log_total_gradient))
 
 
 @composite("logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor")
@@ -436,7 +447,7 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
         input = input.to(number_dtype(2))
     shape = tuple(input.shape)
     if not input.dtype.is_complex and count_of(shape, axes) and axes:
-        result = call(log_total, input, tuple([k - input.ndim for k in axes])).to(input.dtype)
+        result = call(log_total, input, tuple([k - input.ndim for k in axes]))[0].to(input.dtype)
     else:
         dtype, input = promoted_for_arithmetic(input)
         top: Any = 0
