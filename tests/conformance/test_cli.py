@@ -80,13 +80,14 @@ def test_a_shard_beyond_the_operators_says_how_many_there_are(double, capsys):
         "parts up to 1, or select more cases\n")
 
 
-@pytest.mark.parametrize(("options", "cases"), [([], "case up to tier T5"), (["--tier", "T1"], "case up to tier T1"),
-                                                (["--quick"], "case of the quick run up to tier T5")])
-def test_a_pattern_without_cases_says_what_it_has_to_match(double, capsys, options, cases):
+@pytest.mark.parametrize(("options", "rule"), [
+    ([], "it matches the id of a case up to tier T5"), (["--tier", "T1"], "it matches the id of a case up to tier T1"),
+    (["--quick"], "it matches the id of a case of the quick run up to tier T5")])
+def test_a_pattern_without_cases_says_what_it_has_to_match(double, capsys, options, rule):
     assert main([double(), "--select", "T2.op.nosuch*", *options]) == 2
     assert capsys.readouterr().err == (
-        f"tensocket conformance: [conformance] the pattern 'T2.op.nosuch*' — it matches the id of a {cases} — see the "
-        "ids with --list, and check --tier\n")
+        f"tensocket conformance: [conformance] the pattern 'T2.op.nosuch*' — {rule} — see the ids with --list, and "
+        "check --tier\n")
 
 
 @pytest.mark.parametrize("arguments", [
