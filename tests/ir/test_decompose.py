@@ -53,7 +53,7 @@ def test_float64_functions_stay_unless_wanted_and_native_ones_do():
     wide = program(Store("out", ZERO, call("exp", Load("a", ZERO, float64))),
                    params=(Buffer("a", float64), Buffer("out", float64, True)))
     assert body_text(decompose(wide, Target("cpu"))) == ["out[0] = exp(a[0])"]
-    assert "exp(" not in format_program(decompose(wide, Target("cpu", wide_arithmetic=True)))
+    assert "exp(" not in format_program(decompose(wide, Target("interpreter", wide_arithmetic=True)))
     narrow = program(Store("out", ZERO, call("sin", call("exp", Load("a", ZERO, float32)))))
     native = decompose(narrow, Target("cpu", native=frozenset({"exp", "sin"})))
     assert body_text(native) == ["out[0] = sin(exp(a[0]))"]

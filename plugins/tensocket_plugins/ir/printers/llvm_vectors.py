@@ -14,7 +14,9 @@ from functools import partial
 from typing import Final, Protocol
 
 from ...contract.dtypes import DType, int32, int64
+from ..math import rare_form
 from ..nodes import Assign, Call, Const, Declare, Expr, For, If, Let, Load, Local, Stmt, Store, Var
+from .llvm_branches import where_any
 from .llvm_functions import apply, compare, element_address, index_apply
 from .llvm_shuffles import Spread, fits, shuffled
 from .llvm_values import bitcast, cast, choose, constant, memory_type, value_type
@@ -201,6 +203,8 @@ class VectorLoop:
             return mask
         if e.function == "cast" and e.dtype is int32 and source is int64 and (number := self._number(e.args[0])):
             return number
+        if e.function == "rarely":
+            return self._rarely(e)
         args = [self._vector(arg) for arg in e.args]
         with self._vectors() as w:
             match e.function:
@@ -213,6 +217,23 @@ class VectorLoop:
                 case "eq" | "ne" | "lt" | "le":
                     return compare(w, e.function, source, *args)
             return apply(w, e.function, source, args)
+
+    def _rarely(self, e: Call) -> str:
+        """Return a function whose costly form is computed only if an unmasked lane needs it."""
+        condition, _, ordinary = e.args
+        rare, usual, concerned = rare_form(e), self._vector(ordinary), self._vector(condition)
+        state = dict(self._known), dict(self._differs)
+
+        def mend() -> str:
+            found = self._vector(rare)
+            with self._vectors() as w:
+                return choose(w, concerned, found, usual, value_type(e.dtype))
+
+        needed = concerned if self._mask is None else self._w.op(f"and {self._kind('i1')} {concerned}, {self._mask}")
+        value = where_any(self._w, needed, self._lanes, self._kind(value_type(e.dtype)), usual, mend)
+        self._known, self._differs = state  # without the ids of expressions that end here
+        self._outer.forget()
+        return value
 
     def _lanes_within(self, e: Call) -> str | None:
         """Return a comparison of a growing index with a bound, as a comparison of 32-bit lane numbers; else None."""
