@@ -120,11 +120,15 @@ def _atan_unit(m: Any, x: Any) -> Any:
 
 
 def _atan(m: Any, x: Any) -> Any:
+    """Return the arctangent with one division: as in ``_atan_unit`` up to tan(3 pi / 8), then pi/2 - atan(1 / x)."""
     size = m.abs(x)
-    beyond = size > 1.0
-    high, low = _split(m, *_PI_2)
-    unit = _atan_unit(m, m.where(beyond, 1.0 / size, size))
-    return _with_sign(m, m.where(beyond, high - (unit - low), unit), x)
+    upper, beyond = size > _TAN_PI_8, size > 1 / _TAN_PI_8
+    high, low = (m.where(beyond, half, m.where(upper, quarter, 0.0))
+                 for half, quarter in zip(_split(m, *_PI_2), _split(m, *_PI_4), strict=True))
+    t = m.where(beyond, -1.0, m.where(upper, size - 1.0, size)) / m.where(beyond, size, m.where(upper, size + 1.0, 1.0))
+    z = t * t
+    rest = t * z * _polynomial(_ATAN64 if _wide(m) else _ATAN32, z)
+    return _with_sign(m, high + (t + (rest + low)), x)
 
 
 def _atan2(m: Any, y: Any, x: Any) -> Any:

@@ -192,8 +192,7 @@ class _KernelPrinter:
     def either(self, e: Call) -> str:
         """Print both forms of a function: LLVM vectorises loops without branches only."""
         whole, outer = written_out(e), dict(self.known)
-        value = self.value(whole)
-        self.known = outer  # without the ids of expressions that end here
+        value, self.known = self.value(whole), outer  # without the ids of expressions that end here
         return value
 
     def load(self, e: Load) -> str:
@@ -328,13 +327,12 @@ class _KernelPrinter:
 
     def row(self, s: For) -> None:
         """Print a loop over adjacent elements as loops over vectors."""
-        names, outer = Names(self.program), dict(self.names)
+        names = Names(self.program)
         first, stop = (names.var(stem, s.var.dtype) for stem in ("first", "stop"))
         bounds = ("%begin", "%end") if s is self.split else (self.index(s.start), self.index(s.stop))
         for var, bound in zip((first, stop), bounds, strict=True):
             self.names[var.name] = self.integer(bound, var.dtype)
         self.block(row_in_vectors(s, first, stop, names))
-        self.names = outer
 
     def loop(self, s: For, print_body: Callable[[], None] | None = None) -> None:
         """Print a loop tested at its end, after a test of whether it runs at all.

@@ -7,57 +7,26 @@ becomes a mask: masked elements are neither read nor written. SERIAL loops insid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from ...contract.dtypes import DType, int32, int64
 from ..math import rare_form
-from ..nodes import Assign, Call, Const, Declare, Expr, For, If, Let, Load, Local, Stmt, Store, Var
+from ..nodes import Assign, Call, Const, Declare, Expr, For, If, Let, Load, Stmt, Store, Var
 from .llvm_branches import where_any
 from .llvm_functions import apply, compare, element_address, index_apply
 from .llvm_shuffles import Spread, fits, shuffled
 from .llvm_values import bitcast, cast, choose, constant, memory_type, value_type
 from .llvm_writer import Writer
+from .scalar_printer import ScalarPrinter
 
 #: Bytes of a cache line.
 LINE: Final = 64
 #: Spelling of element types in the names of intrinsics.
 _MANGLED = {"half": "f16", "float": "f32", "double": "f64"}
-
-
-class ScalarPrinter(Protocol):
-    """Printer of the vector loops in a kernel."""
-
-    w: Writer
-    pointers: dict[str, str]
-    local_arrays: dict[str, Local]
-
-    def value(self, e: Expr) -> str:
-        """Return the value of an expression that is the same in all lanes."""
-
-    def index(self, e: Expr) -> str:
-        """Return the value of such an integer expression, in 64 bits."""
-
-    def let(self, s: Let) -> None:
-        """Define a name."""
-
-    def alloca(self, kind: str) -> str:
-        """Reserve memory on the stack."""
-
-    def pointer(self, buffer: str) -> str:
-        """Return the address of an array's first element."""
-
-    def streaming(self, buffer: str) -> str:
-        """Return the mark of stores that bypass the caches; empty for other stores."""
-
-    def loop(self, s: For, print_body: Callable[[], None]) -> None:
-        """Print a loop with the body that ``print_body`` prints."""
-
-    def forget(self) -> None:
-        """Forget values of expressions: a new statement begins."""
 
 
 @dataclass(frozen=True, slots=True)
