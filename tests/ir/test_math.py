@@ -62,8 +62,8 @@ def grids(rng):
     for limit in (1e-3, 1.0, 5.0, 30.0, 110.0, 1e4):
         yield np.linspace(-limit, limit, 200_001).astype(np.float32)
     # Around the borders of the formulas' ranges, float by float.
-    for center in (0.3466, 0.625, 0.7071, 0.7854, 0.92, 1.0, 1.4142, 1.5708, 3.1416, 4.0, 10.0, 87.0, 87.34, 88.73, 103.97,
-                   2.0**17):
+    for center in (0.3466, 0.625, 0.7071, 0.7854, 0.92, 1.0, 1.4142, 1.5708, 3.1416, 4.0, 10.0, 87.0, 87.34, 88.73,
+                   103.97, 2.0**17):
         near = np.float32(center).view(np.uint32) + np.arange(-3000, 3000, dtype=np.int64)
         yield np.concatenate((near.astype(np.uint32).view(np.float32), -near.astype(np.uint32).view(np.float32)))
     yield np.arange(0, 1 << 32, 1 << 16, dtype=np.int64).astype(np.uint32).view(np.float32)

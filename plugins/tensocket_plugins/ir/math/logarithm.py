@@ -61,6 +61,7 @@ def _log_normal(x: Expr) -> Expr:
 
 
 def _log_anywhere(x: Expr) -> Expr:
+    """Return the logarithm of any number, subnormal ones scaled."""
     y, shift = normal(x)
     m, k = split_exponent(y)
     result = _assembled(m - 1.0, k + shift)
@@ -68,7 +69,7 @@ def _log_anywhere(x: Expr) -> Expr:
     return select(x > 0.0, positive, select(call("eq", x, 0.0), number(-INFINITY, x.dtype), number(NAN, x.dtype)))
 
 
-def is_not_normal(x: Expr) -> Expr:
+def _is_not_normal(x: Expr) -> Expr:
     """Whether a number is not positive, not finite or subnormal."""
     form = FORMATS[x.dtype]
     smallest, infinite = 1 << form.mantissa, (2 * form.bias + 1) << form.mantissa
@@ -76,7 +77,7 @@ def is_not_normal(x: Expr) -> Expr:
 
 
 #: The natural logarithm, within 1 ULP.
-log: Final = Ranged("log", _log_normal, is_not_normal, _log_anywhere)
+log: Final = Ranged("log", _log_normal, _is_not_normal, _log_anywhere)
 
 
 def log1p(x: Expr) -> Expr:

@@ -1,9 +1,9 @@
 """sin and cos in float32, for all arguments.
 
-Quarter turns are x * 2/pi. Only a part of 2/pi matters: its product with the integer mantissa of x is below four turns
-and above 2^-62 quarter turns. These 96 bits are cut from a constant of 224 bits, so the remainder is accurate to 2^-62
-quarter turns even for the largest float. Arguments below pi/4 are their own remainder. The polynomials are minimax fits
-on [0, pi/4] (method: see ``exponential``).
+Quarter turns are x * 2/pi. Below 2^17, pi/2 in three parts is subtracted as often, the first part without error. Above,
+only a part of 2/pi matters: its product with the integer mantissa of x is below four turns and above 2^-62 quarter
+turns. These 96 bits are cut from a constant of 224 bits, so the remainder is accurate to 2^-62 quarter turns even for
+the largest float. The polynomials are minimax fits on [0, pi/4] (method: see ``exponential``).
 """
 
 from __future__ import annotations
@@ -46,18 +46,14 @@ def _window(biased: Expr) -> tuple[Expr, Expr, Expr]:
 
 
 def _reduced(x: Expr) -> tuple[Expr, Expr]:
-    """Return ``(r, n)``: |x| = r + n pi/2 up to full turns, |r| <= pi/4, n an int32 within 0 .. 3."""
-    a = abs(x)
-    i = call("bitcast", a, dtype=uint32)
-    exponent = i >> 23
-    high, middle, low = _window(select(exponent < 126, const(126, uint32), exponent))
+    """Return ``(r, n)``: |x| = r + n pi/2 up to full turns, |r| <= pi/4, n an int32 within 0 .. 3; for |x| >= 1."""
+    i = call("bitcast", abs(x), dtype=uint32)
+    high, middle, low = _window(i >> 23)
     mantissa = cast((i & 0x7FFFFF) | 0x800000, uint64)
     # Turns, as a fraction of 2^64.
     turns = ((mantissa * high) << 32) + mantissa * middle + ((mantissa * low) >> 32)
     n = cast((turns + 2**61) >> 62, int32)
-    rest = cast(call("bitcast", turns << 2, dtype=int64), float32) * number(math.pi / 2 * 2.0**-64)
-    small = a < number(math.pi / 4)
-    return select(small, a, rest), select(small, const(0, int32), n)
+    return cast(call("bitcast", turns << 2, dtype=int64), float32) * number(math.pi / 2 * 2.0**-64), n
 
 
 def sin_cos_reduced(r: Expr) -> tuple[Expr, Expr]:
