@@ -25,6 +25,7 @@ from ..capture.places import Place
 from ..capture.recorder import CannotRecord, Range, Recorder, Recording
 from ..capture.state import quick_test, unwatched_state
 from ..capture.warned import Warned
+from ..execute.relations import holds_for, relations_at_start
 from ..execute.runner import Runner
 from ..memory.regions import Region
 from .apart import check_apart
@@ -33,7 +34,6 @@ from .before import Before
 from .effects import AnySlot, captured_reads, find_slots
 from .progress import shown
 from .raising import has_raising
-from .relations import holds_for, relations_at_start
 from .results import Results
 from .settings import RUNNING
 from .signature import Signature

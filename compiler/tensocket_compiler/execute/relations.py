@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from ..capture.numbers import COMPARISONS, Reads, Relation, SymFloat, compiled, regions_in, replaced
 from ..capture.recorder import CannotRecord, Operation, Recording
-from ..execute.elements import elements_reader
-from ..execute.frames import moved
 from ..memory.regions import Region
+from .elements import elements_reader
+from .frames import moved
 
 #: Dtypes in which sums and products round as those of Python's numbers, rounded again, do.
 _EXACT: Final = ("float32", "float64")
