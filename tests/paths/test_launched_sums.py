@@ -74,7 +74,7 @@ def test_sums_in_another_order_are_not_launched(asked: list[bool]) -> None:
 
 def test_slow_calls_are_launched_sooner(asked: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.tensor(contents(0, (3, 5)), dtype=torch.float32)
-    monkeypatch.setattr(fronts, "LAUNCHED_CALLS", 1000)
+    monkeypatch.setattr(fronts, "LAUNCHED_CALLS", 50)
 
     def recorded(seconds_per_call: float) -> bool:
         clear_tables()

@@ -47,8 +47,9 @@ CALLS: Final = 3
 _ATTEMPTS: Final = (CALLS, 2 * CALLS, 4 * CALLS, 8 * CALLS)  # a call inside another recording is not recorded
 LAUNCHED_CALLS = 1000
 #: Seconds for which a call counts as one; a slower call counts as several, since recording its launches saves as much
-#: more (``benchmarks/results/operators.md``).
+#: more, but at most as so many, since the first calls compile operators.
 _CALL_SECONDS: Final = 20e-6
+_MOST_CALLS: Final = 10.0
 _FAILURES: Final = 4
 _UNROLLED: Final = 64
 _MISSED: Final = 1000
@@ -152,7 +153,7 @@ class _Front:
             begin = perf_counter()
             made = repeated(*args)
             if made is not OTHER and left > 0:  # threads may record at once
-                left -= max(1.0, (perf_counter() - begin) / _CALL_SECONDS)
+                left -= max(1.0, min((perf_counter() - begin) / _CALL_SECONDS, _MOST_CALLS))
                 if left <= 0:
                     self._promote(key, notes, patient, repeated, args)
             return made
