@@ -347,6 +347,21 @@ def ormqr(vectors: Array, factors: Array, right: Array, left: bool = True, trans
     return lapack.reflected(vectors, factors, right, transpose)
 
 
+@_of_matrices
+def lstsq(matrix: Array, right: Array, rcond: Any = None, *, driver: Any = None) -> Any:
+    """Return the solution of least norm, no residuals, the rank, and no singular values."""
+    rows, columns = matrix.shape
+    given = driver or "gelsy"
+    fits = right.ndim == 2 and right.dtype == matrix.dtype and len(right) == rows and matrix.size and right.size
+    if not fits or not (given == "gelsy" or (given == "gels" and rows <= columns)):
+        return NotImplemented
+    cut = float(np.finfo(matrix.dtype).eps) * max(rows, columns) if rcond is None else rcond
+    found, rank, _ = lapack.least_squares(matrix, right, cut, given)
+    if given == "gels":
+        rank = np.empty(0, np.int64)
+    return np.ascontiguousarray(found), np.empty(0, matrix.dtype), rank, np.empty(0, matrix.dtype)
+
+
 @_of_squares
 def matrix_power(matrix: Array, n: int) -> Any:
     """Return the identity for n = 0."""
