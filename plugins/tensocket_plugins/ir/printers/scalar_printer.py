@@ -1,4 +1,4 @@
-"""What vector loops need of the printer of the kernel around them."""
+"""The parts of a kernel's printer that the vector loops in it use."""
 
 from __future__ import annotations
 
