@@ -7,25 +7,30 @@ of launches that C code has to make. Memory has no contents, except what comes f
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from threading import get_ident
 from typing import Any, Final
 
 import numpy as np
 
 from tensocket_core.device import DeviceState, open_device
 from tensocket_plugins.contract.arrays import Array, Block, DeviceArray
-from tensocket_plugins.contract.backend import Allocator, Backend, Event, Executable, OpenDevice, Stream
+from tensocket_plugins.contract.backend import Allocator, Backend, Executable, OpenDevice, Stream
+from tensocket_plugins.contract.backend import Event as DeviceEvent
 from tensocket_plugins.contract.descriptor import Descriptor, DeviceInfo, Profile
-from tensocket_plugins.contract.dtypes import BY_NAME
+from tensocket_plugins.contract.dtypes import BY_NAME, DType, float32, float64
 from tensocket_plugins.contract.errors import CompileError
 from tensocket_plugins.contract.hooks import hookimpl
 from tensocket_plugins.contract.kernels import KernelTable
 from tensocket_plugins.contract.launch_recorder import RECORDERS, note_launch
 from tensocket_plugins.contract.registry import registry
+from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.target import Target
+
+from .products import product_scalars
 
 NAME: Final = "ahead"
 _PROFILE: Final = Profile(dtypes=frozenset(BY_NAME), features=frozenset({"streams", "events", "fp64"}))
@@ -51,27 +56,81 @@ class Launch:
     """One launch.
 
     Attributes:
-        program: The scheduled program.
-        arrays: Its arrays.
-        scalars: Its numbers.
+        program: The scheduled program, or the dtype of a product of matrices.
+        arrays: Its arrays; those of a product are the result and the operands.
+        written: Whether it writes to each of them.
+        scalars: Its numbers. A product has those of ``products.py``.
     """
 
-    program: Program
+    program: Program | DType
     arrays: tuple[DeviceArray, ...]
+    written: tuple[bool, ...]
     scalars: tuple[int | float, ...]
 
 
-@dataclass(slots=True)
-class Notes:
-    """What a run did.
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Integers that must be at least ``low`` and less than ``high``, or ``other``."""
 
-    Attributes:
-        launches: The launches, in order.
-        filled: Blocks that the host filled during the run.
-    """
+    array: DeviceArray
+    low: int
+    high: int
+    other: int
 
-    launches: list[Launch] = field(default_factory=list)
-    filled: dict[int, Contents] = field(default_factory=dict)
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Bytes that the host copies into a block."""
+
+    contents: Contents
+    start: int
+    data: bytes
+
+
+Event = Launch | Check | Fill
+
+
+class _Observer:
+    """Observer of the values that code relies on: ranges are checks, and everything else is refused."""
+
+    def __init__(self, events: list[Event]) -> None:
+        self._events = events
+
+    def note_read(self, source: Any) -> None:
+        """Refuse to read elements.
+
+        Raises:
+            CompileError: Always.
+        """
+        raise _reads()
+
+    def note_range(self, array: Any, low: int, high: int, other: int) -> None:
+        """Note that kernels need integers in a range."""
+        if not isinstance(array, DeviceArray) or not array.contiguous or array.dtype.kind not in ("int", "uint"):
+            raise _reads()
+        self._events.append(Check(array, low, high, other))
+
+    def number(self, tensor: Any) -> Any:
+        """Refuse to compute with an element outside of kernels.
+
+        Raises:
+            CompileError: Always.
+        """
+        raise _reads()
+
+    def number_at(self, table: dict[str, Any], key: str) -> Any:
+        """Return an option, which the library then contains."""
+        return table[key]
+
+    def run_apart(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Call a function that computes options."""
+        return function(*args)
+
+
+def _reads() -> CompileError:
+    return CompileError("compile_c", "a program that reads elements of a tensor outside of kernels", "a C library makes "
+                        "the same launches for all values", "leave out item(), bool(), tolist(), step counts on the "
+                        "host, and operators that run on the host or check values other than indices")
 
 
 class _Allocator(Allocator):
@@ -83,7 +142,7 @@ class _Allocator(Allocator):
         """Do nothing."""
 
 
-class _Event(Event):
+class _Event(DeviceEvent):
     def query(self) -> bool:
         """Return True: there is no work."""
         return True
@@ -91,7 +150,7 @@ class _Event(Event):
     def synchronize(self) -> None:
         """Do nothing: there is no work."""
 
-    def elapsed_ms(self, end: Event) -> float:
+    def elapsed_ms(self, end: DeviceEvent) -> float:
         """Return 0: there is no work."""
         return 0.0
 
@@ -104,10 +163,10 @@ class _Stream(Stream):
         """Return True: there is no work."""
         return True
 
-    def wait(self, event: Event) -> None:
+    def wait(self, event: DeviceEvent) -> None:
         """Do nothing: there is no work."""
 
-    def record(self, event: Event) -> None:
+    def record(self, event: DeviceEvent) -> None:
         """Do nothing: there is no work."""
 
 
@@ -122,46 +181,57 @@ class AheadDevice(OpenDevice):
         self.allocator = _Allocator()
         self.default_stream = _Stream()
         self.target = Target(kind="cpu", parallelism=1)
-        self.notes: Notes | None = None
+        self.events: list[Event] | None = None
+        for dtype in (float32, float64):
+            self.kernels.register("matmul", partial(self._product, dtype), dtypes=[dtype.name], recorded=True)
 
     def copy(self, dst: Array, src: Array, stream: Stream) -> None:
-        """Keep the bytes that come from the host.
+        """Keep the bytes that come from the host; a check of values that is declared as a range reads zeros.
 
         Raises:
-            CompileError: Elements are read.
+            CompileError: Other code reads elements.
         """
-        if not isinstance(dst, DeviceArray) or isinstance(src, DeviceArray):
-            raise CompileError("compile_c", "code that reads elements of a tensor", "a C library has no Python: only "
-                               "kernels read elements", "leave out item(), bool(), tolist() and operators that run on "
-                               "the host")
+        if not isinstance(dst, DeviceArray):
+            if self.events is None or get_ident() in VALUE_OBSERVERS:
+                raise _reads()
+            dst[...] = np.zeros((), dst.dtype)
+            return
+        if isinstance(src, DeviceArray):
+            raise _reads()
         contents: Contents = dst.storage.block.buffer
         start = dst.offset * dst.dtype.itemsize
-        content = np.ascontiguousarray(src).reshape(-1).view(np.uint8).tobytes()
+        data = np.ascontiguousarray(src).reshape(-1).view(np.uint8).tobytes()
         before = contents.data or bytes(contents.nbytes)
-        contents.data = before[:start] + content + before[start + len(content):]
-        if self.notes is not None:
-            self.notes.filled[id(contents)] = contents
+        contents.data = before[:start] + data + before[start + len(data):]
+        if self.events is not None:
+            self.events.append(Fill(contents, start, data))
 
     def synchronize(self) -> None:
         """Do nothing: there is no work."""
 
     def compile_ir(self, program: Program) -> Executable:
         """Return a function that notes a launch."""
-        written = [buffer.writable for buffer in program.buffers]
+        written = tuple(buffer.writable for buffer in program.buffers)
 
         def run(buffers: Sequence[Array], scalars: Sequence[int | float], stream: Stream) -> None:
             if RECORDERS:
                 note_launch(run, buffers, written, tuple(scalars))
-            if self.notes is not None:
-                self.notes.launches.append(Launch(program, tuple(buffers), tuple(scalars)))
+            if self.events is not None:
+                self.events.append(Launch(program, tuple(buffers), written, tuple(scalars)))
 
         return run
+
+    def _product(self, dtype: DType, outs: Sequence[Any], ins: Sequence[Any], scalars: Any, stream: Stream) -> None:
+        """Note a product of matrices."""
+        arrays = (*outs, *ins)
+        if self.events is not None:
+            self.events.append(Launch(dtype, arrays, (True, False, False), product_scalars(*arrays)))
 
     def create_stream(self, priority: int = 0) -> Stream:
         """Return a new stream."""
         return _Stream()
 
-    def create_event(self, *, timing: bool = False) -> Event:
+    def create_event(self, *, timing: bool = False) -> DeviceEvent:
         """Return a new event."""
         return _Event()
 
@@ -206,12 +276,23 @@ def ahead_device() -> DeviceState:
     return open_device(NAME)
 
 
-def note_run(function: Any) -> tuple[Any, Notes]:
-    """Call a function; return its result and what it did on the device."""
+def note_run(function: Callable[[], Any]) -> tuple[Any, list[Event]]:
+    """Call a function; return its result and what it did on the device.
+
+    Raises:
+        CompileError: It reads elements of tensors.
+    """
     runtime: Any = ahead_device().runtime
+    me = get_ident()
     with TRACING:
-        notes = runtime.notes = Notes()
+        events: list[Event] = []
+        before = VALUE_OBSERVERS.get(me)
+        runtime.events, VALUE_OBSERVERS[me] = events, _Observer(events)
         try:
-            return function(), notes
+            return function(), events
         finally:
-            runtime.notes = None
+            runtime.events = None
+            if before is None:
+                del VALUE_OBSERVERS[me]
+            else:
+                VALUE_OBSERVERS[me] = before
