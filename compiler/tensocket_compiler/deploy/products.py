@@ -2,79 +2,104 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import DType
 
 #: The C routine of a dtype. Arrays have any number of batch dimensions; sizes are those and m, n, k; steps are those of
-#: the result, the first and the second operand. Without a fused multiply-add, results are the same on all processors.
+#: the result, the first and the second operand.
 _TEXT: Final = """\
-/* out[.., m, n] = x[.., m, k] @ y[.., k, n] for one matrix. */
-static void ts_product_{s}(const int64_t *size, const int64_t *so, const int64_t *sx, const int64_t *sy,
-    {t} *out, const {t} *x, const {t} *y)
+struct ts_product_{s} {{
+    int dims;
+    const int64_t *sizes, *so, *sx, *sy;
+    {t} *out;
+    const {t} *x, *y;
+}};
+
+enum {{ TS_ROWS_{s} = 4, TS_COLUMNS_{s} = 64 / sizeof({t}), TS_DEPTH_{s} = 256 }};
+
+/* Columns j to j + wide of out[m, n] = x[m, k] @ y[k, n] for few rows and adjacent elements in both operands. */
+static void ts_dots_{s}(const int64_t *size, const int64_t *so, const int64_t *sx, const int64_t *sy,
+    {t} *out, const {t} *x, const {t} *y, int64_t j, int64_t wide)
 {{
-    enum {{ ROWS = 4, COLUMNS = 64 / sizeof({t}), DEPTH = 256 }};
-    const int64_t m = size[0], n = size[1], k = size[2];
-    if (m < ROWS && sx[1] == 1 && sy[0] == 1) {{
-        /* Few rows with adjacent elements on both sides: sums of products, several at a time. */
-        for (int64_t i = 0; i < m; ++i)
-            for (int64_t j = 0; j < n; ++j) {{
-                const {t} *const a = x + i * sx[0], *const b = y + j * sy[1];
-                {t} sums[COLUMNS] = {{0}}, total = 0;
-                int64_t l = 0;
-                for (; l + COLUMNS <= k; l += COLUMNS)
-                    for (int c = 0; c < COLUMNS; ++c) sums[c] += a[l + c] * b[l + c];
-                for (; l < k; ++l) total += a[l] * b[l];
-                for (int c = 0; c < COLUMNS; ++c) total += sums[c];
-                out[i * so[0] + j * so[1]] = total;
-            }}
-        return;
-    }}
-    for (int64_t j = 0; j < n; j += COLUMNS) {{
-        const int64_t wide = n - j < COLUMNS ? n - j : COLUMNS;
-        int64_t l = 0;
-        do {{
-            {t} packed[DEPTH][COLUMNS];
-            const int64_t deep = k - l < DEPTH ? k - l : DEPTH;
+    for (int64_t i = 0; i < size[0]; ++i)
+        for (int64_t c = 0; c < wide; ++c) {{
+            const {t} *const a = x + i * sx[0], *const b = y + (j + c) * sy[1];
+            {t} sums[TS_COLUMNS_{s}] = {{0}}, total = 0;
+            int64_t l = 0;
+            for (; l + TS_COLUMNS_{s} <= size[2]; l += TS_COLUMNS_{s})
+                for (int e = 0; e < TS_COLUMNS_{s}; ++e) sums[e] += a[l + e] * b[l + e];
+            for (; l < size[2]; ++l) total += a[l] * b[l];
+            for (int e = 0; e < TS_COLUMNS_{s}; ++e) total += sums[e];
+            out[i * so[0] + (j + c) * so[1]] = total;
+        }}
+}}
+
+/* The same columns for any operands. */
+static void ts_panel_{s}(const int64_t *size, const int64_t *so, const int64_t *sx, const int64_t *sy,
+    {t} *out, const {t} *x, const {t} *y, int64_t j, int64_t wide)
+{{
+    const int64_t m = size[0], k = size[2];
+    int64_t l = 0;
+    do {{
+        {t} packed[TS_DEPTH_{s}][TS_COLUMNS_{s}];
+        const int64_t deep = k - l < TS_DEPTH_{s} ? k - l : TS_DEPTH_{s};
+        for (int64_t d = 0; d < deep; ++d)
+            for (int64_t c = 0; c < TS_COLUMNS_{s}; ++c)
+                packed[d][c] = c < wide ? y[(l + d) * sy[0] + (j + c) * sy[1]] : 0;
+        for (int64_t i = 0; i < m; i += TS_ROWS_{s}) {{
+            const int64_t high = m - i < TS_ROWS_{s} ? m - i : TS_ROWS_{s};
+            {t} sums[TS_ROWS_{s}][TS_COLUMNS_{s}] = {{{{0}}}};
             for (int64_t d = 0; d < deep; ++d)
-                for (int64_t c = 0; c < COLUMNS; ++c)
-                    packed[d][c] = c < wide ? y[(l + d) * sy[0] + (j + c) * sy[1]] : 0;
-            for (int64_t i = 0; i < m; i += ROWS) {{
-                const int64_t high = m - i < ROWS ? m - i : ROWS;
-                {t} sums[ROWS][COLUMNS] = {{{{0}}}};
-                for (int64_t d = 0; d < deep; ++d)
-                    for (int r = 0; r < ROWS; ++r) {{
-                        const {t} a = x[(i + (r < high ? r : 0)) * sx[0] + (l + d) * sx[1]];
-                        for (int c = 0; c < COLUMNS; ++c) sums[r][c] += a * packed[d][c];
-                    }}
-                for (int64_t r = 0; r < high; ++r)
-                    for (int64_t c = 0; c < wide; ++c) {{
-                        {t} *const element = out + (i + r) * so[0] + (j + c) * so[1];
-                        *element = l ? *element + sums[r][c] : sums[r][c];
-                    }}
-            }}
-            l += DEPTH;
-        }} while (l < k);
+                for (int r = 0; r < TS_ROWS_{s}; ++r) {{
+                    const {t} a = x[(i + (r < high ? r : 0)) * sx[0] + (l + d) * sx[1]];
+                    for (int c = 0; c < TS_COLUMNS_{s}; ++c) sums[r][c] += a * packed[d][c];
+                }}
+            for (int64_t r = 0; r < high; ++r)
+                for (int64_t c = 0; c < wide; ++c) {{
+                    {t} *const element = out + (i + r) * so[0] + (j + c) * so[1];
+                    *element = l ? *element + sums[r][c] : sums[r][c];
+                }}
+        }}
+        l += TS_DEPTH_{s};
+    }} while (l < k);
+}}
+
+/* Blocks of columns, counted over all matrices of a batch. */
+static void ts_panels_{s}(void *argument, int64_t first, int64_t last)
+{{
+    const struct ts_product_{s} *const p = argument;
+    const int64_t *const size = p->sizes + p->dims;
+    const int64_t panels = (size[1] + TS_COLUMNS_{s} - 1) / TS_COLUMNS_{s};
+    for (int64_t panel = first; panel < last; ++panel) {{
+        const int64_t j = panel % panels * TS_COLUMNS_{s};
+        const int64_t wide = size[1] - j < TS_COLUMNS_{s} ? size[1] - j : TS_COLUMNS_{s};
+        int64_t rest = panel / panels, o = 0, x = 0, y = 0;
+        for (int d = p->dims - 1; d >= 0; --d) {{
+            const int64_t at = rest % p->sizes[d];
+            rest /= p->sizes[d];
+            o += at * p->so[d];
+            x += at * p->sx[d];
+            y += at * p->sy[d];
+        }}
+        (size[0] < TS_ROWS_{s} && p->sx[p->dims + 1] == 1 && p->sy[p->dims] == 1 ? ts_dots_{s} : ts_panel_{s})(
+            size, p->so + p->dims, p->sx + p->dims, p->sy + p->dims, p->out + o, p->x + x, p->y + y, j, wide);
     }}
 }}
 
-/* The same for batches of matrices; sizes and steps begin with those of the batch. */
-static void ts_products_{s}(int dims, const int64_t *sizes, const int64_t *so, const int64_t *sx, const int64_t *sy,
-    {t} *out, const {t} *x, const {t} *y)
+static void ts_multiply_{s}(const {m} *model, int dims, const int64_t *sizes, const int64_t *so, const int64_t *sx,
+    const int64_t *sy, {t} *out, const {t} *x, const {t} *y)
 {{
-    int64_t batch = 1;
-    for (int d = 0; d < dims; ++d) batch *= sizes[d];
-    for (int64_t b = 0; b < batch; ++b) {{
-        int64_t rest = b, o = 0, p = 0, q = 0;
-        for (int d = dims - 1; d >= 0; --d) {{
-            const int64_t at = rest % sizes[d];
-            rest /= sizes[d];
-            o += at * so[d];
-            p += at * sx[d];
-            q += at * sy[d];
-        }}
-        ts_product_{s}(sizes + dims, so + dims, sx + dims, sy + dims, out + o, x + p, y + q);
+    struct ts_product_{s} product = {{dims, sizes, so, sx, sy, out, x, y}};
+    int64_t count = sizes[dims] ? (sizes[dims + 1] + TS_COLUMNS_{s} - 1) / TS_COLUMNS_{s} : 0;
+    int64_t work = sizes[dims] * sizes[dims + 1] * sizes[dims + 2];
+    for (int d = 0; d < dims; ++d) {{
+        count *= sizes[d];
+        work *= sizes[d];
     }}
+    if (work < 65536) ts_panels_{s}(&product, 0, count);
+    else ts_share(model, ts_panels_{s}, &product, count);
 }}"""
 
 
@@ -83,12 +108,12 @@ def product_scalars(out: Any, x: Any, y: Any) -> tuple[int, ...]:
     return (*out.shape, x.shape[-1], *out.strides, *x.strides, *y.strides)
 
 
-def product_text(dtype: DType, c_type: str) -> str:
-    """Return the routine for a dtype."""
-    return _TEXT.format(t=c_type, s=dtype.short)
+def product_text(dtype: DType, c_type: str, model: str) -> str:
+    """Return the routine for a dtype, which needs ``ts_share``; ``model`` is the type of models."""
+    return _TEXT.format(t=c_type, s=dtype.short, m=model)
 
 
-def product_call(dtype: DType, scalars: list[str], pointers: list[str]) -> str:
+def product_call(dtype: DType, scalars: Sequence[str], pointers: Sequence[str]) -> str:
     """Return the call of the routine.
 
     Args:
@@ -99,4 +124,4 @@ def product_call(dtype: DType, scalars: list[str], pointers: list[str]) -> str:
     dims = (len(scalars) - 7) // 4
     ends = [0, dims + 3, *[dims + 3 + (dims + 2) * k for k in (1, 2, 3)]]
     lists = [f"(const int64_t[]){{{', '.join(scalars[a:b])}}}" for a, b in zip(ends, ends[1:], strict=False)]
-    return f"ts_products_{dtype.short}({', '.join([str(dims), *lists, *pointers])});"
+    return f"ts_multiply_{dtype.short}({', '.join(['model', str(dims), *lists, *pointers])});"

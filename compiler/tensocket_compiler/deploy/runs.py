@@ -12,6 +12,7 @@ from tensocket_plugins.ir.digest import program_digest
 from tensocket_plugins.ir.launch import host_function
 from tensocket_plugins.ir.nodes import Program
 
+from .parts import shared_extent
 from .device import Check, Contents, Event, Fill, Launch
 
 
@@ -39,7 +40,7 @@ class Step:
         event: The event.
         uses: Its arrays; after those of a launch, its temporaries.
         written: Whether it writes to each of them.
-        numbers: Its numbers, counts of elements included.
+        numbers: Its numbers; after those of a launch, the iterations that threads may share.
     """
 
     kind: tuple[object, ...]
@@ -197,16 +198,19 @@ class RunBuilder:
     def _launch(self, event: Launch, fixed: Mapping[int, bytes]) -> None:
         uses, written = [self._use(x, fixed) for x in event.arrays], list(event.written)
         kind: tuple[object, ...] = ("product", event.program, len(event.scalars))
+        counts: tuple[int, ...] = ()
         if isinstance(event.program, Program):
             kind = ("kernel", program_digest(event.program))
             named = dict(zip([s.name for s in event.program.scalars], event.scalars, strict=True))
-            counts = host_function(tuple(t.size for t in event.program.temporaries))(named)
-            for temporary, count in zip(event.program.temporaries, counts, strict=True):
+            extents = [shared_extent(kernel) for kernel in event.program.kernels]
+            counts = host_function(tuple(x for x in extents if x is not None))(named)
+            lengths = host_function(tuple(t.size for t in event.program.temporaries))(named)
+            for temporary, count in zip(event.program.temporaries, lengths, strict=True):
                 memory = Contents(count * temporary.dtype.itemsize)
                 self._add(memory, Block("temporary", 0, memory.nbytes))
                 uses.append(Use(self._numbers[id(memory)], 0, temporary.dtype))
                 written.append(True)
-        self._run.steps.append(Step(kind, event, tuple(uses), tuple(written), event.scalars))
+        self._run.steps.append(Step(kind, event, tuple(uses), tuple(written), (*event.scalars, *counts)))
 
     def _check_order(self) -> None:
         """Check that every block that a step reads has contents.
