@@ -79,7 +79,7 @@ def error_texts() -> list[str]:
     return [text for _, text in _ERRORS]
 
 
-def cpp_header(interface: Interface, *, writes: bool) -> str:
+def cpp_header(interface: Interface) -> str:
     """Return the C++ header: a class that owns a model, with spans as arguments."""
     name, up = interface.name, interface.upper
     sizes = [f"std::int64_t {n}" for n in interface.size_names]
@@ -96,7 +96,6 @@ def cpp_header(interface: Interface, *, writes: bool) -> str:
                         *[f"{x.name}.data()" for x in (*interface.inputs, *interface.outputs)]])
     ranges = "\n".join([f"        check({s.name} >= {s.low} && {s.name} <= {s.high}, \"{s.name}\");"
                         for s in interface.sizes])
-    del writes
     return f"""/* The model {name} for C++20. An object has an arena of its own: use one object in each thread. */
 #ifndef {up}_HPP
 #define {up}_HPP

@@ -32,20 +32,21 @@ def share_text(name: str) -> str:
     return _SHARE.format(name=name)
 
 
-def kernels_text(programs: Sequence[Program]) -> str:
-    """Return the definitions of the kernels, and of the functions that run a part of one.
+def kernels_text(programs: Sequence[Program], shared: Sequence[Program]) -> str:
+    """Return the definitions of the kernels, and of the functions that run a part of one of ``shared`` programs.
 
     Raises:
         CompileError: C cannot express one of them.
     """
     ranged = [with_ranges(program) for program in programs]
     try:
-        text = print_programs(ranged, DIALECT) if ranged else ""
+        text = print_programs(ranged, DIALECT).strip("\n")
     except IRError as error:
         raise CompileError("compile_c", f"a kernel that C cannot express: {error}", "kernels are loops over numbers of "
                            "C's types", "leave out the operator, or convert its operands") from error
-    parts = [_part(program, kernel) for program in ranged for kernel in program.kernels if _is_shared(program, kernel)]
-    return "\n\n".join([text.strip("\n"), *parts])
+    parts = [_part(program, kernel) for program in map(with_ranges, shared) for kernel in program.kernels
+             if _is_shared(program, kernel)]
+    return "\n\n".join([text, *parts])
 
 
 def _is_shared(program: Program, kernel: Kernel) -> bool:
@@ -112,7 +113,7 @@ def kernel_calls(program: Program, pointers: Sequence[Callable[[str], str]], off
         elif not share:
             lines.append(f"{name}({', '.join([*given, '0', count])});")
         else:
-            lines.append(f"{{ struct {name}_arguments a = {{{', '.join(given)}}}; "
-                         f"ts_share(model, {name}_part, &a, {count}); }}")
+            lines.append(f"{{ struct {name}_arguments ts_given = {{{', '.join(given)}}}; "
+                         f"ts_share(model, {name}_part, &ts_given, {count}); }}")
     return lines
 
