@@ -27,6 +27,7 @@ from tensocket_plugins.contract.kernels import KernelTable
 from tensocket_plugins.contract.launch_recorder import RECORDERS, note_launch
 from tensocket_plugins.contract.registry import registry
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
+from tensocket_plugins.ir.digest import program_digest
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.target import Target
 
@@ -60,12 +61,14 @@ class Launch:
         arrays: Its arrays; those of a product are the result and the operands.
         written: Whether it writes to each of them.
         scalars: Its numbers. A product has those of ``products.py``.
+        digest: The program's digest.
     """
 
     program: Program | DType
     arrays: tuple[DeviceArray, ...]
     written: tuple[bool, ...]
     scalars: tuple[int | float, ...]
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,13 +214,13 @@ class AheadDevice(OpenDevice):
 
     def compile_ir(self, program: Program) -> Executable:
         """Return a function that notes a launch."""
-        written = tuple(buffer.writable for buffer in program.buffers)
+        written, digest = tuple(buffer.writable for buffer in program.buffers), program_digest(program)
 
         def run(buffers: Sequence[Array], scalars: Sequence[int | float], stream: Stream) -> None:
             if RECORDERS:
                 note_launch(run, buffers, written, tuple(scalars))
             if self.events is not None:
-                self.events.append(Launch(program, tuple(buffers), written, tuple(scalars)))
+                self.events.append(Launch(program, tuple(buffers), written, tuple(scalars), digest))
 
         return run
 

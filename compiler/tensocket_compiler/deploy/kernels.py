@@ -12,7 +12,7 @@ from tensocket_plugins.ir.printers.c import KernelParam, entry_name, kernel_para
 from tensocket_plugins.ir.printers.dialect import C
 
 from .interface import c_type
-from .parts import shared_extent, with_ranges
+from .parts import extent_text, shared_extent, with_ranges
 
 #: Functions of a library are its own.
 DIALECT: Final = replace(C, kernel="static void {name}", header="")
@@ -82,7 +82,7 @@ def _part(program: Program, kernel: Kernel) -> str:
 
 
 def kernel_calls(program: Program, pointers: Sequence[Callable[[str], str]], offsets: Sequence[str],
-                 scalars: Sequence[str], counts: Sequence[str], *, share: bool) -> list[str]:
+                 scalars: Sequence[str], *, share: bool) -> list[str]:
     """Return the calls of a program's kernels.
 
     Args:
@@ -90,13 +90,12 @@ def kernel_calls(program: Program, pointers: Sequence[Callable[[str], str]], off
         pointers: The beginning of each buffer and temporary, as C of a pointer type.
         offsets: The first element of each of them, as C.
         scalars: The numbers, as C.
-        counts: Iterations of the shared loop of each kernel that has one, as C.
         share: Whether the work is enough for several threads.
     """
     ranged = with_ranges(program)
     places = {p.name: k for k, p in enumerate((*program.buffers, *program.temporaries))}
     numbers = dict(zip([s.name for s in program.scalars], scalars, strict=True))
-    lines, left = [], iter(counts)
+    lines = []
     for kernel, own in zip(ranged.kernels, program.kernels, strict=True):
         given: list[str] = []
         for p in kernel_params(ranged, kernel, DIALECT):
@@ -107,8 +106,9 @@ def kernel_calls(program: Program, pointers: Sequence[Callable[[str], str]], off
             elif p.name in numbers:
                 given.append(numbers[p.name])
         name = entry_name(kernel)
-        count = None if shared_extent(own) is None else next(left)
-        if count is None or not _is_shared(ranged, kernel):
+        extent = shared_extent(own)
+        count = "" if extent is None else extent_text(extent, numbers)
+        if extent is None:
             lines.append(f"{name}({', '.join(given)});")
         elif not share:
             lines.append(f"{name}({', '.join([*given, '0', count])});")

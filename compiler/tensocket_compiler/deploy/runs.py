@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.dtypes import DType, uint8
 from tensocket_plugins.contract.errors import CompileError
-from tensocket_plugins.ir.digest import program_digest
 from tensocket_plugins.ir.launch import host_function
 from tensocket_plugins.ir.nodes import Program
 
-from .parts import shared_extent
 from .device import Check, Contents, Event, Fill, Launch
 
 
@@ -40,7 +38,7 @@ class Step:
         event: The event.
         uses: Its arrays; after those of a launch, its temporaries.
         written: Whether it writes to each of them.
-        numbers: Its numbers; after those of a launch, the iterations that threads may share.
+        numbers: Its numbers.
     """
 
     kind: tuple[object, ...]
@@ -198,19 +196,16 @@ class RunBuilder:
     def _launch(self, event: Launch, fixed: Mapping[int, bytes]) -> None:
         uses, written = [self._use(x, fixed) for x in event.arrays], list(event.written)
         kind: tuple[object, ...] = ("product", event.program, len(event.scalars))
-        counts: tuple[int, ...] = ()
         if isinstance(event.program, Program):
-            kind = ("kernel", program_digest(event.program))
+            kind = ("kernel", event.digest)
             named = dict(zip([s.name for s in event.program.scalars], event.scalars, strict=True))
-            extents = [shared_extent(kernel) for kernel in event.program.kernels]
-            counts = host_function(tuple(x for x in extents if x is not None))(named)
             lengths = host_function(tuple(t.size for t in event.program.temporaries))(named)
             for temporary, count in zip(event.program.temporaries, lengths, strict=True):
                 memory = Contents(count * temporary.dtype.itemsize)
                 self._add(memory, Block("temporary", 0, memory.nbytes))
                 uses.append(Use(self._numbers[id(memory)], 0, temporary.dtype))
                 written.append(True)
-        self._run.steps.append(Step(kind, event, tuple(uses), tuple(written), (*event.scalars, *counts)))
+        self._run.steps.append(Step(kind, event, tuple(uses), tuple(written), event.scalars))
 
     def _check_order(self) -> None:
         """Check that every block that a step reads has contents.

@@ -140,10 +140,8 @@ class Source:
                     f"    if ((ts_x < {check.low} || ts_x >= {check.high}) && ts_x != {check.other}) "
                     f"return {self.interface.upper}_ERROR_INDEX;", "}"]
         if isinstance(step.program, Program):
-            count = len(step.program.scalars)
             return kernel_calls(step.program, [self._typed(x) for x in step.operands],
-                                [self._offset(x) for x in step.operands], numbers[:count], numbers[count:],
-                                share=self._shares(step))
+                                [self._offset(x) for x in step.operands], numbers, share=self._shares(step))
         if isinstance(step.program, DType):
             return [product_call(step.program, numbers, [self._element(x) for x in step.operands])]
         to, source = step.operands

@@ -26,12 +26,15 @@ from .symbols import COMPARISONS, evaluate
 from .values import TensorValue
 
 _SIGNS: Final = {"add": "+", "sub": "-", "mul": "*"}
-_KEYWORDS: Final = frozenset("auto break case char const continue default do double else enum extern float for goto if "
-                             "inline int long register restrict return short signed sizeof static struct switch "
-                             "typedef union unsigned void volatile while model arena status memory block class new "
-                             "delete this template namespace operator private public protected bool true false "
-                             "near far and or not xor malloc calloc free memcpy memcmp "
-                             "strcmp fopen fread getc fclose linux unix stdin stdout stderr errno".split())
+#: Words of C and C++, and the names that the functions of a library use.
+_WORDS: Final = frozenset({
+    "and", "arena", "auto", "block", "bool", "break", "calloc", "case", "char", "class", "const", "continue",
+    "default", "delete", "do", "double", "else", "enum", "errno", "extern", "false", "far", "fclose", "float",
+    "fopen", "for", "fread", "free", "getc", "goto", "if", "inline", "int", "linux", "long", "malloc", "memcmp",
+    "memcpy", "memory", "model", "namespace", "near", "new", "not", "operator", "or", "private", "protected",
+    "public", "register", "restrict", "return", "short", "signed", "sizeof", "static", "status", "stderr",
+    "stdin", "stdout", "strcmp", "struct", "switch", "template", "this", "true", "typedef", "union", "unix",
+    "unsigned", "void", "volatile", "while", "xor"})
 
 
 def identifier(text: str) -> str:
@@ -39,7 +42,7 @@ def identifier(text: str) -> str:
     name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower() or "x"
     if name[0].isdigit() or name.startswith(("ts_", "tensocket_")):
         return f"x_{name}"
-    return f"{name}_" if name in _KEYWORDS else name
+    return f"{name}_" if name in _WORDS else name
 
 
 class _OnDevice(Interpreter):
@@ -85,8 +88,8 @@ class Tracer:
             if spec.kind is not InputKind.USER_INPUT:
                 x = state_tensor(program, spec)
                 if not isinstance(x, Tensor) or x.layout is not strided:
-                    raise ExportError("compile_c", f"{spec.target} of type {type(x).__name__}", "weights in C are dense "
-                                      "tensors", "convert it, or pass it as an input")
+                    raise ExportError("compile_c", f"{spec.target} of type {type(x).__name__}", "weights in C are "
+                                      "dense tensors", "convert it, or pass it as an input")
                 if id(x) not in copies:
                     copies[id(x)] = x.detach().contiguous().to(NAME).requires_grad_(x.requires_grad)
                 self.states[str(spec.target)] = copies[id(x)]
@@ -238,6 +241,6 @@ def _text(expression: Any, names: Mapping[Any, str]) -> str:
         parts = [_text(x, names) for x in expression[1:]]
         if expression[0] in _SIGNS and len(parts) == 2:
             return f"({parts[0]} {_SIGNS[expression[0]]} {parts[1]})"
-        raise ExportError("compile_c", f"a condition on sizes with {expression[0]}", "conditions in C are comparisons of "
-                          "sums and products", "export the program with fixed sizes")
+        raise ExportError("compile_c", f"a condition on sizes with {expression[0]}", "conditions in C are comparisons "
+                          "of sums and products", "export the program with fixed sizes")
     return names[expression]
