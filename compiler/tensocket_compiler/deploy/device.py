@@ -131,8 +131,8 @@ class _Observer:
 
 
 def _reads() -> CompileError:
-    return CompileError("compile_c", "a program that reads elements of a tensor outside of kernels", "a C library makes "
-                        "the same launches for all values", "leave out item(), bool(), tolist(), step counts on the "
+    return CompileError("compile_c", "a program that reads elements of a tensor outside of kernels", "a C library "
+                        "makes the same launches for all values", "leave out item(), bool(), tolist(), step counts on the "
                         "host, and operators that run on the host or check values other than indices")
 
 
@@ -296,6 +296,6 @@ def note_run(function: Callable[[], Any]) -> tuple[Any, list[Event]]:
         finally:
             runtime.events = None
             if before is None:
-                del VALUE_OBSERVERS[me]
+                VALUE_OBSERVERS.pop(me, None)
             else:
                 VALUE_OBSERVERS[me] = before

@@ -18,15 +18,16 @@ def parameters(interface: Interface) -> list[str]:
 
 def _constants(interface: Interface, arena: int, weights: int) -> list[str]:
     up, names = interface.upper, interface.size_names
-    lines = [f"#define {up}_{name} {number}  /* {text} */" for number, (name, text) in enumerate(_ERRORS)]
+    lines = [f"#define {up}_{error} {number}  /* {text} */" for number, (error, text) in enumerate(_ERRORS)]
     lines += ["", f"#define {up}_ARENA_BYTES {arena}", f"#define {up}_WEIGHT_BYTES {weights}"]
     for size in interface.sizes:
-        lines += [f"#define {up}_{size.name.upper()}_MIN {size.low}", f"#define {up}_{size.name.upper()}_MAX {size.high}"]
+        lines += [f"#define {up}_{size.name.upper()}_{end} {n}" for end, n in (("MIN", size.low), ("MAX", size.high))]
     for kind, arguments in (("input", interface.inputs), ("output", interface.outputs)):
         lines.append(f"#define {up}_{kind.upper()}S {len(arguments)}")
         for x in arguments:
             given = f"({', '.join(names)})" if not all(n.is_constant for n in x.shape) else ""
-            lines.append(f"#define {up}_{x.name.upper()}_ELEMENTS{given} ({x.elements([f'(int64_t)({n})' for n in names])})"
+            count = x.elements([f"(int64_t)({n})" for n in names])
+            lines.append(f"#define {up}_{x.name.upper()}_ELEMENTS{given} ({count})"
                          f"  /* {kind} {x.dtype.name}{x.sizes(names)} */")
             lines.append(f"#define {up}_{x.name.upper()}_RANK {len(x.shape)}")
     return lines
@@ -57,8 +58,8 @@ void *{name}_state({name} *model, const char *path, size_t *nbytes);
         f"#ifndef {up}_H", f"#define {up}_H", "", "#include <stddef.h>", "#include <stdint.h>", "",
         "#ifdef __cplusplus", 'extern "C" {', "#endif", "", *_constants(interface, arena, weights), "",
         f"typedef struct {name} {name};", "",
-        "/* Runs work(argument, first, last) on parts of the range from 0 to count, at once if it likes, and returns when",
-        "   all parts are done. */",
+        "/* Runs work(argument, first, last) on parts of the range from 0 to count, at once if it likes, and returns",
+        "   when all parts are done. */",
         f"typedef void (*{name}_parallel)(void *context, void (*work)(void *argument, int64_t first, int64_t last),",
         "    void *argument, int64_t count);", "",
         f"/* Make a model. Weights: {weight_text}. */",

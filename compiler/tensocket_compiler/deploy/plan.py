@@ -13,6 +13,7 @@ from ..memory.plan import last_uses, plan_memory
 from .device import Check, Launch
 from .polynomials import Polynomial, corner, fit
 from .runs import Block, Run, Step
+from .tidying import without_unused
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ class _Planner:
     def _named(self, key: object, program: Program) -> Program:
         """Return a program whose kernels have names that no other one has."""
         if key not in self._programs:
-            prefix = f"k{len(self._programs)}"
+            prefix, program = f"k{len(self._programs)}", without_unused(program)
             self._programs[key] = replace(program, kernels=tuple([
                 replace(kernel, name=f"{prefix}_{kernel.name}") for kernel in program.kernels]))
         return self._programs[key]
@@ -190,5 +191,4 @@ class _Planner:
         if all(n and 1 / n == x for n, x in zip(inverse, values, strict=True)):
             return Number(self._integer(inverse), "inverse")
         raise CompileError("compile_c", f"a program with a number that is {list(values)} for different sizes", "numbers "
-                           "that are no integers follow from none of the sizes, or are one divided by a polynomial of "
-                           "them", "export it with fixed sizes")
+                           "that are no integers follow from none of the sizes, or are one divided by a polynomial", "export it with fixed sizes")

@@ -69,7 +69,7 @@ def _solve(axes: Sequence[list[int]], table: dict[tuple[int, ...], Fraction]) ->
         for at, value in table.items():
             rows.setdefault(at[:k] + at[k + 1:], [Fraction(0)] * len(points))[
                 points.index(at[k])] = value
-        table = {rest[:k] + (p,) + rest[k:]: factor for rest, values in rows.items()
+        table = {(*rest[:k], p, *rest[k:]): factor for rest, values in rows.items()
                  for p, factor in enumerate(_line(points, values))}
         axes = [*axes[:k], list(range(len(points))), *axes[k + 1:]]
     return table
@@ -84,7 +84,8 @@ def _line(points: Sequence[int], values: list[Fraction]) -> list[Fraction]:
         basis = [Fraction(1)]  # the product of (n - last - i) / (i + 1)
         for i in range(order):
             shift = Fraction(last + i)
-            basis = [(a - shift * b) / (i + 1) for a, b in zip([Fraction(0), *basis], [*basis, Fraction(0)], strict=True)]
+            basis = [(a - shift * b) / (i + 1)
+                     for a, b in zip([Fraction(0), *basis], [*basis, Fraction(0)], strict=True)]
         for p, factor in enumerate(basis):
             found[p] += difference * factor
     return found

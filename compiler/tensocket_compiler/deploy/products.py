@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import DType
@@ -123,5 +124,5 @@ def product_call(dtype: DType, scalars: Sequence[str], pointers: Sequence[str]) 
     """
     dims = (len(scalars) - 7) // 4
     ends = [0, dims + 3, *[dims + 3 + (dims + 2) * k for k in (1, 2, 3)]]
-    lists = [f"(const int64_t[]){{{', '.join(scalars[a:b])}}}" for a, b in zip(ends, ends[1:], strict=False)]
+    lists = [f"(const int64_t[]){{{', '.join(scalars[a:b])}}}" for a, b in pairwise(ends)]
     return f"ts_multiply_{dtype.short}({', '.join(['model', str(dims), *lists, *pointers])});"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.dtypes import DType, uint8
@@ -90,7 +91,8 @@ def contents_of(array: DeviceArray) -> Contents:
 
 def needed_events(events: Sequence[Event], kept: set[int]) -> list[Event]:
     """Return the events that change memory with the given identities, and all checks."""
-    needed, found = set(kept), []
+    needed = set(kept)
+    found: list[Event] = []
     for event in reversed(events):
         if isinstance(event, Fill):
             if id(event.contents) in needed:
@@ -198,7 +200,7 @@ class RunBuilder:
         kind: tuple[object, ...] = ("product", event.program, len(event.scalars))
         if isinstance(event.program, Program):
             kind = ("kernel", event.digest)
-            named = dict(zip([s.name for s in event.program.scalars], event.scalars, strict=True))
+            named: Any = dict(zip([s.name for s in event.program.scalars], event.scalars, strict=True))
             lengths = host_function(tuple(t.size for t in event.program.temporaries))(named)
             for temporary, count in zip(event.program.temporaries, lengths, strict=True):
                 memory = Contents(count * temporary.dtype.itemsize)
@@ -218,8 +220,8 @@ class RunBuilder:
         for step in run.steps:
             for use, writes in zip(step.uses, step.written, strict=True):
                 if writes and run.blocks[use.block].role == "input":
-                    raise CompileError("compile_c", "a program that writes to an argument", "a C library only reads its "
-                                       "inputs", "let the program write to a copy, and return it")
+                    raise CompileError("compile_c", "a program that writes to an argument", "a C library only reads "
+                                       "its inputs", "let the program write to a copy, and return it")
                 if not writes and use.block not in known:
                     raise CompileError("compile_c", "a program whose kernels read memory that nothing wrote", "inputs, "
                                        "weights and constants are all that a C library starts from", "initialise the "

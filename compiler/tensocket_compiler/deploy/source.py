@@ -161,7 +161,7 @@ class Source:
 
 
 def _literal(value: float) -> str:
-    if isinstance(value, bool) or isinstance(value, int):
+    if isinstance(value, (bool, int)):
         return str(int(value))
     if value != value:
         return "NAN"

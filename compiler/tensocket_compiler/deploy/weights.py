@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from .interface import c_type
 #: First bytes of a file of weights: name and version of the format, then size and checksum as little-endian words.
 MAGIC: Final = b"TSWEIGHT\x01\x00\x00\x00\x00\x00\x00\x00"
 HEAD: Final = 64
-_NUMPY: Final = {"float": np.float32, "double": np.float64, "uint8_t": np.uint8, "uint16_t": np.uint16,
+_NUMPY: Final[dict[str, Any]] = {"float": np.float32, "double": np.float64, "uint8_t": np.uint8, "uint16_t": np.uint16,
                  "uint32_t": np.uint32, "uint64_t": np.uint64, "int8_t": np.int8, "int16_t": np.int16,
                  "int32_t": np.int32, "int64_t": np.int64}
 
@@ -75,7 +75,7 @@ def weight_source(name: str, weights: Sequence[Weight]) -> str:
 
 def declaration(name: str, weight: Weight, *, extern: bool = True) -> str:
     """Return the declaration of a weight's array."""
-    count = max(len(weight.data) // _NUMPY[c_type(weight.dtype)]().itemsize, 1)
+    count = max(len(weight.data) // np.dtype(_NUMPY[c_type(weight.dtype)]).itemsize, 1)
     return f"{'extern ' if extern else ''}const {c_type(weight.dtype)} {array_name(name, weight)}[{count}]"
 
 
@@ -87,7 +87,7 @@ def array_name(name: str, weight: Weight) -> str:
 def _rows(weight: Weight) -> Iterator[str]:
     kind = _NUMPY[c_type(weight.dtype)]
     values = np.frombuffer(weight.data, kind).tolist() or [0]
-    spell = {np.float32: _float, np.float64: _double, np.int64: _int64, np.uint64: lambda x: f"{x}ULL"}.get(kind, str)
+    spell = _SPELLING.get(kind, str)
     for k in range(0, len(values), 8):
         yield "    " + ", ".join([spell(x) for x in values[k: k + 8]]) + ","
 
@@ -110,3 +110,13 @@ def _float(value: float) -> str:
 def _int64(value: int) -> str:
     """Return an integer of 64 bits: the digits of the smallest one alone would be too large."""
     return f"{value}LL" if value > -(1 << 63) else f"({value + 1}LL - 1)"
+
+
+def _uint64(value: int) -> str:
+    """Return an unsigned integer of 64 bits."""
+    return f"{value}ULL"
+
+
+#: Literals by type, where ``str`` is not enough.
+_SPELLING: Final[dict[Any, Callable[[Any], str]]] = {
+    np.float32: _float, np.float64: _double, np.int64: _int64, np.uint64: _uint64}

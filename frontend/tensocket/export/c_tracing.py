@@ -10,6 +10,7 @@ import numpy as np
 
 from tensocket.errors import CompileError, ExportError, TensocketError
 from tensocket_compiler.deploy.device import NAME, ahead_device, note_run
+from tensocket_compiler.deploy.fusion import note_graph
 from tensocket_compiler.deploy.interface import SizeRange
 from tensocket_compiler.deploy.polynomials import Polynomial, corner, fit
 from tensocket_compiler.deploy.runs import Run, RunBuilder, contents_of
@@ -179,20 +180,26 @@ class Tracer:
         """
         given = self.inputs(sizes)
         tensors = [x for x in given if isinstance(x, Tensor)]
-        states, rest = iter([x for spec in self._specs if spec.kind is not InputKind.USER_INPUT
-                             for x in (self.states[str(spec.target)],)]), iter(given)
-        arguments = [next(rest if spec.kind is InputKind.USER_INPUT else states) for spec in self._specs]
+        rest = iter(given)
+        arguments = [next(rest) if spec.kind is InputKind.USER_INPUT else self.states[str(spec.target)]
+                     for spec in self._specs]
         interpreter = _OnDevice(self.program.graph_module)
         interpreter.extra_traceback = False
 
         def call() -> Any:
             return interpreter.run(*arguments)
 
-        outputs, events = note_run(lambda: self._outputs(call if around is None else lambda: around(call), tensors))
-        self.outputs = outputs
+        def outputs() -> list[Any]:
+            return self._outputs(call if around is None else lambda: around(call), tensors)
+
+        states = list({id(x): x for x in self.states.values()}.values())
+        arrays, events, reason = note_graph(outputs, tensors, states)
+        if reason:  # without a graph, each operator launches kernels of its own
+            found, events = note_run(outputs)
+            arrays = [x._array for x in found]
+        self.outputs = arrays
         paths = {path: x._array for path, x in self.states.items()}
-        return RunBuilder(sizes, [x._array for x in tensors], paths, [x._array for x in outputs]).build(
-            events, self._before)
+        return RunBuilder(sizes, [x._array for x in tensors], paths, arrays).build(events, self._before)
 
     def _outputs(self, call: Callable[[], Any], inputs: Sequence[Any]) -> list[Any]:
         """Call the program, and return its tensors, each dense in memory of its own.
