@@ -7,12 +7,13 @@ from typing import Any
 
 from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.dtypes import uint8
+from tensocket_plugins.contract.errors import CompileError
 
 from ..capture.recorder import Operation, Recorder
 from ..execute.frames import Layout
 from ..execute.runner import Runner, home_of, makers_of
 from ..memory.regions import Region
-from .device import Check, Event, Launch, note_run
+from .device import Check, Event, Launch, ahead_device, note_run
 from .runs import contents_of, needed_events
 
 
@@ -60,6 +61,11 @@ def note_graph(function: Callable[[], Sequence[Any]], inputs: Sequence[Any], cap
     results, made = note_run(record)
     for reason in (*recorder.recording.reasons, *recorder.recording.notes.reasons):
         return [], [], reason
+    for operation in recorder.recording.operations:
+        if operation.device is not ahead_device():
+            raise CompileError("compile_c", f"the operator {operation.name} on {operation.device.device}", "kernels of a "
+                               "C library compute everything that changes from call to call", "move its operands to the "
+                               "device of the other ones")
     runner = _SeparateRunner(recorder.recording, given, results)
     arrays, events = note_run(lambda: runner([x._array for x in inputs]))
     checks: list[Event] = [Check(x.region.array(x.region.buffer.array), x.low, x.high, x.other)

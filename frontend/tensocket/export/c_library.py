@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -19,6 +19,7 @@ from tensocket_compiler.deploy.source import Source
 from tensocket_compiler.deploy.weights import weight_file, weight_source
 
 from .c_tracing import Tracer, identifier
+from .c_training import TrainingTracer
 from .exported_program import ExportedProgram
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}", re.ASCII)
@@ -48,7 +49,8 @@ class CLibrary:
 
 
 def compile_c(program: ExportedProgram, folder: str | os.PathLike[str], *, name: str = "model",
-              weights: Literal["source", "file"] = "source", max_sizes: Mapping[str, int] | None = None) -> CLibrary:
+              weights: Literal["source", "file"] = "source", max_sizes: Mapping[str, int] | None = None,
+              optimizer: Callable[[list[Any]], Any] | None = None) -> CLibrary:
     """Write a program as a C99 library: source, headers for C and C++, weights, a Makefile and a CMakeLists.txt.
 
     The library needs a C compiler and its mathematical library, neither Python nor this package. Its functions are
@@ -60,6 +62,8 @@ def compile_c(program: ExportedProgram, folder: str | os.PathLike[str], *, name:
         name: Prefix of all names: lower-case letters, digits and underscores.
         weights: Whether weights are in C (``source``) or in a file beside it, which ``name_init`` reads.
         max_sizes: The largest value of sizes that have no limit, by the name of the ``Dim``.
+        optimizer: Makes an optimizer of a list of parameters. Then a call is a step of training: the program's first
+            output is the loss, and the parameters change in place. Options such as the learning rate stay as they are.
 
     Returns:
         The files and figures of the library.
@@ -76,7 +80,8 @@ def compile_c(program: ExportedProgram, folder: str | os.PathLike[str], *, name:
     _check(program, name, weights)
     tracer = Tracer(program, max_sizes or {})
     with no_grad():
-        plan = make_plan(tracer.run, [s.low for s in tracer.sizes], [s.high for s in tracer.sizes])
+        trace = tracer.run if optimizer is None else TrainingTracer(tracer, optimizer).run
+        plan = make_plan(trace, [s.low for s in tracer.sizes], [s.high for s in tracer.sizes])
     return write_library(plan, interface_of(tracer, plan, name), Path(folder), in_file=weights == "file")
 
 

@@ -124,6 +124,14 @@ class Tracer:
                               "in C are arrays, and sizes follow from theirs", "pass a tensor, or fix the number")
         return expected
 
+    def add_state(self, name: str, tensor: Any, *, zero: bool) -> None:
+        """Add a tensor on the device to the state; ``zero`` says that it begins with zeros."""
+        memory = contents_of(tensor._array)
+        if zero:
+            memory.data = bytes(memory.nbytes)
+        self.states[name] = tensor
+        self._before[id(memory)] = memory.data or b""
+
     # ------------------------------------------------------------------------------------------------ conditions
 
     def conditions(self) -> list[str]:
@@ -168,7 +176,7 @@ class Tracer:
         return [empty([size(at, k, n) for k, n in enumerate(form.shape)], dtype=form.dtype, device=NAME)
                 if isinstance(form, TensorValue) else form for at, form in enumerate(self._forms)]
 
-    def run(self, sizes: tuple[int, ...], around: Callable[[Callable[[], Any]], Any] | None = None) -> Run:
+    def run(self, sizes: Sequence[int], around: Callable[[Callable[[], Any]], Any] | None = None) -> Run:
         """Run the program.
 
         Args:
@@ -199,7 +207,7 @@ class Tracer:
             arrays = [x._array for x in found]
         self.outputs = arrays
         paths = {path: x._array for path, x in self.states.items()}
-        return RunBuilder(sizes, [x._array for x in tensors], paths, arrays).build(events, self._before)
+        return RunBuilder(tuple(sizes), [x._array for x in tensors], paths, arrays).build(events, self._before)
 
     def _outputs(self, call: Callable[[], Any], inputs: Sequence[Any]) -> list[Any]:
         """Call the program, and return its tensors, each dense in memory of its own.
@@ -209,7 +217,8 @@ class Tracer:
         """
         drawn = rng_states()
         try:
-            found = call()
+            with Device(NAME):  # factories make tensors there
+                found = call()
         except (CompileError, ExportError):
             raise
         except TensocketError as error:
