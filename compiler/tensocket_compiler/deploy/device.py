@@ -132,8 +132,8 @@ class _Observer:
 
 def _reads() -> CompileError:
     return CompileError("compile_c", "a program that reads elements of a tensor outside of kernels", "a C library "
-                        "makes the same launches for all values", "leave out item(), bool(), tolist(), step counts on the "
-                        "host, and operators that run on the host or check values other than indices")
+                        "makes the same launches for all values", "leave out item(), bool(), tolist(), step counts of "
+                        "optimizers, and operators that run on the host or check values other than indices")
 
 
 class _Allocator(Allocator):

@@ -63,9 +63,9 @@ def note_graph(function: Callable[[], Sequence[Any]], inputs: Sequence[Any], cap
         return [], [], reason
     for operation in recorder.recording.operations:
         if operation.device is not ahead_device():
-            raise CompileError("compile_c", f"the operator {operation.name} on {operation.device.device}", "kernels of a "
-                               "C library compute everything that changes from call to call", "move its operands to the "
-                               "device of the other ones")
+            raise CompileError("compile_c", f"the operator {operation.name} on {operation.device.device}", "kernels of "
+                               "a C library compute everything that changes from call to call", "move its operands to "
+                               "the device of the other ones")
     runner = _SeparateRunner(recorder.recording, given, results)
     arrays, events = note_run(lambda: runner([x._array for x in inputs]))
     checks: list[Event] = [Check(x.region.array(x.region.buffer.array), x.low, x.high, x.other)

@@ -12,8 +12,9 @@ from tensocket_plugins.ir.nodes import Call, Const, Expr, For, Kernel, LoopKind,
 _FIRST: Final = "part_first"
 _LAST: Final = "part_last"
 #: Integer arithmetic in C.
-_SPELLING: Final = {"add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "idiv": "({} / {})", 
-                    "imod": "({} % {})", "neg": "(-{})", "min": "({0} < {1} ? {0} : {1})", "max": "({0} > {1} ? {0} : {1})",
+_SPELLING: Final = {"add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "idiv": "({} / {})",
+                    "imod": "({} % {})", "neg": "(-{})", "min": "({0} < {1} ? {0} : {1})",
+                    "max": "({0} > {1} ? {0} : {1})",
                     "select": "({} ? {} : {})", "eq": "({} == {})", "ne": "({} != {})", "lt": "({} < {})",
                     "le": "({} <= {})", "cast": "(int64_t)({})"}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Final
 
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import CompileError
@@ -11,7 +13,7 @@ from tensocket_plugins.ir.nodes import Program
 
 from ..memory.plan import last_uses, plan_memory
 from .device import Check, Launch
-from .polynomials import Polynomial, corner, fit
+from .polynomials import DEGREE, Polynomial, fit, grid
 from .runs import Block, Run, Step
 from .tidying import without_unused
 
@@ -77,11 +79,17 @@ class Plan:
     shapes: list[list[Polynomial]] = field(default_factory=list)
 
 
+#: Runs that must agree on their steps: those that give the numbers, and two that confirm them.
+_NEEDED: Final = DEGREE + 3
+#: Most runs until as many agree. A size that happens to be that of another dimension may change the steps of its run.
+_TRIES: Final = 16
+
+
 def make_plan(trace: Callable[[tuple[int, ...]], Run], lows: Sequence[int], highs: Sequence[int]) -> Plan:
     """Return the plan of a program for a range of sizes.
 
-    Runs with the largest sizes give the steps: their kernels are right for smaller sizes, too, because no program
-    contains a size. Numbers are polynomials of the sizes, which runs with other sizes confirm.
+    Runs with large sizes give the steps: their kernels are right for other sizes, too, because no program contains a
+    size. Numbers are polynomials of the sizes, which runs with further sizes confirm.
 
     Args:
         trace: Runs the program with some sizes.
@@ -89,26 +97,49 @@ def make_plan(trace: Callable[[tuple[int, ...]], Run], lows: Sequence[int], high
         highs: The largest sizes.
 
     Raises:
-        CompileError: A number of a launch is no such polynomial, or the steps differ near the largest sizes.
+        CompileError: A number of a launch is no such polynomial, or runs with similar sizes differ in their steps.
     """
-    points = corner(lows, highs)
-    runs = [trace(point) for point in points]
-    near, far = _others(lows, highs)
-    for run in (confirming := [trace(point) for point in near]):
-        _check_same(runs[0], run)
-    confirming += [run for run in map(trace, far) if _is_same(runs[0], run)]
-    for run in runs[1:]:
-        _check_same(runs[0], run)
-    return _Planner(runs, confirming).plan()
+    run = cache(trace)
+    points = _agreeing(run, lows, highs)
+    runs = [run(point) for point in grid(points[:DEGREE + 1])]
+    if not all(_is_same(runs[0], other) for other in runs):
+        raise _differ(runs[0].sizes)
+    others = [run(point) for point in points[DEGREE + 1:]]
+    far = [x for x in map(run, _far(lows, highs)) if _is_same(runs[0], x)]
+    return _Planner(runs, [*others, *far], highs).plan()
 
 
-def _others(lows: Sequence[int], highs: Sequence[int]) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """Return sizes just below those of the corner, and much smaller ones, whose kernels may be others."""
-    near = [tuple(high - step if k == axis else h for k, h in enumerate(highs))
-            for axis, (low, high) in enumerate(zip(lows, highs, strict=True)) for step in (3, 4) if high - step >= low]
-    small = tuple(max(low, min(2, high)) for low, high in zip(lows, highs, strict=True))
-    middle = tuple((low + high) // 2 for low, high in zip(lows, highs, strict=True))
-    return near, [x for x in dict.fromkeys((small, middle)) if x != tuple(highs)]
+def _agreeing(run: Callable[[tuple[int, ...]], Run], lows: Sequence[int], highs: Sequence[int]
+              ) -> list[tuple[int, ...]]:
+    """Return large sizes whose runs make the same steps, the largest ones first.
+
+    Raises:
+        CompileError: Too few of them do.
+    """
+    tried = list(dict.fromkeys([tuple([max(high - step - 3 * axis, low) for axis, (low, high) in enumerate(
+        zip(lows, highs, strict=True))]) for step in range(_TRIES)]))
+    groups: list[list[tuple[int, ...]]] = []
+    for point in tried:
+        group = next((x for x in groups if _is_same(run(x[0]), run(point))), None)
+        if group is None:
+            groups.append(group := [])
+        group.append(point)
+        if len(group) == min(_NEEDED, len(tried)):
+            return group
+    raise _differ(tried[0])
+
+
+def _differ(sizes: tuple[int, ...]) -> CompileError:
+    return CompileError("compile_c", f"a program whose launches differ for similar sizes, such as {list(sizes)}",
+                        "one list of launches serves all sizes in the ranges",
+                        "export it with fixed sizes, or with other ranges")
+
+
+def _far(lows: Sequence[int], highs: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return the largest sizes and much smaller ones, for which operators may prefer other kernels."""
+    small = tuple([max(low, min(2, high)) for low, high in zip(lows, highs, strict=True)])
+    middle = tuple([(low + high) // 2 for low, high in zip(lows, highs, strict=True)])
+    return list(dict.fromkeys((tuple(highs), middle, small)))
 
 
 def _is_same(run: Run, other: Run) -> bool:
@@ -118,18 +149,17 @@ def _is_same(run: Run, other: Run) -> bool:
         (b.role, b.number, b.data) for b in run.blocks] == [(b.role, b.number, b.data) for b in other.blocks]
 
 
-def _check_same(run: Run, other: Run) -> None:
-    if not _is_same(run, other):
-        raise CompileError("compile_c", f"a program whose launches for sizes {list(other.sizes)} are not those for "
-                           f"{list(run.sizes)}", "one list of launches serves all sizes in the ranges",
-                           "export it with fixed sizes, or with other ranges")
-
-
 class _Planner:
-    """Maker of a plan from runs that make the same steps; the first one has the largest sizes."""
+    """Maker of a plan from runs that make the same steps.
 
-    def __init__(self, runs: Sequence[Run], confirming: Sequence[Run]) -> None:
-        self._runs, self._all = runs, [*runs, *confirming]
+    Args:
+        runs: The runs of a corner.
+        confirming: Other runs.
+        highs: The largest sizes.
+    """
+
+    def __init__(self, runs: Sequence[Run], confirming: Sequence[Run], highs: Sequence[int]) -> None:
+        self._runs, self._all, self._highs = runs, [*runs, *confirming], highs
         self._sizes = [run.sizes for run in runs]
         self._programs: dict[object, Program] = {}
 
@@ -140,14 +170,12 @@ class _Planner:
         temporaries = [[use.block for use in step.uses if first.blocks[use.block].role == "temporary"]
                        for step in first.steps]
         spans = last_uses(temporaries)
-        offsets, arena = plan_memory(spans, {n: first.blocks[n].nbytes for n in spans})
-        for n in spans:
-            if any(run.blocks[n].nbytes > first.blocks[n].nbytes for run in self._all):
-                raise CompileError("compile_c", "a program that needs more memory for smaller sizes", "the arena is "
-                                   "made for the largest sizes", "export it with fixed sizes")
+        blocks = [replace(block, nbytes=self._largest([run.blocks[n].nbytes for run in self._all]))
+                  for n, block in enumerate(first.blocks)]
+        offsets, arena = plan_memory(spans, {n: blocks[n].nbytes for n in spans})
         shapes = [[self._integer([run.shapes[k][d] for run in self._all]) for d in range(len(shape))]
                   for k, shape in enumerate(first.shapes)]
-        return Plan(steps, first.blocks, offsets, arena, list(self._programs.values()), shapes)
+        return Plan(steps, blocks, offsets, arena, list(self._programs.values()), shapes)
 
     def _step(self, number: int, step: Step) -> PlannedStep:
         all_steps = [run.steps[number] for run in self._all]
@@ -172,6 +200,14 @@ class _Planner:
                 replace(kernel, name=f"{prefix}_{kernel.name}") for kernel in program.kernels]))
         return self._programs[key]
 
+    def _largest(self, values: Sequence[int]) -> int:
+        """Return the largest number of bytes."""
+        found = self._integer(values)
+        if any(factor < 0 for powers, factor in found.terms if any(powers)):
+            raise CompileError("compile_c", "a program that needs more memory for smaller sizes", "the arena is made "
+                               "for the largest sizes", "export it with fixed sizes")
+        return found.at(self._highs)
+
     def _integer(self, values: Sequence[int]) -> Polynomial:
         found = fit(self._sizes, values[:len(self._sizes)])
         if found is None or any(found.at(run.sizes) != x for run, x in zip(self._all, values, strict=True)):
@@ -190,5 +226,6 @@ class _Planner:
         inverse = [round(1 / x) if x else 0 for x in values]
         if all(n and 1 / n == x for n, x in zip(inverse, values, strict=True)):
             return Number(self._integer(inverse), "inverse")
-        raise CompileError("compile_c", f"a program with a number that is {list(values)} for different sizes", "numbers "
-                           "that are no integers follow from none of the sizes, or are one divided by a polynomial", "export it with fixed sizes")
+        raise CompileError("compile_c", f"a program with a number that is {list(values)} for different sizes",
+                           "fractions do not change, or are one divided by a polynomial of the sizes",
+                           "export it with fixed sizes")

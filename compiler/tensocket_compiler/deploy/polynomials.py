@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from math import comb, prod
+from math import prod
 from typing import Final
 
 #: Highest power of each size.
@@ -41,20 +41,19 @@ class Polynomial:
         return " + ".join(parts) or "0"
 
 
-def corner(lows: Sequence[int], highs: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return the sizes from which ``fit`` finds a polynomial: the largest ones, and some just below them."""
-    axes = [range(high, max(high - DEGREE, low) - 1, -1) for low, high in zip(lows, highs, strict=True)]
-    return list(product(*axes))
+def grid(points: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Return all combinations of the sizes of some points, from which ``fit`` finds a polynomial."""
+    return list(product(*[dict.fromkeys(axis) for axis in zip(*points, strict=True)]))
 
 
 def fit(sizes: Sequence[tuple[int, ...]], values: Sequence[int]) -> Polynomial | None:
     """Return the polynomial with the given values; None if it would have fractions.
 
     Args:
-        sizes: The sizes of ``corner``, the last one fastest.
+        sizes: Those of ``grid``.
         values: Its value for each of them.
     """
-    axes = [sorted({point[k] for point in sizes}, reverse=True) for k in range(len(sizes[0]))]
+    axes = [list(dict.fromkeys([point[k] for point in sizes])) for k in range(len(sizes[0]))]
     table = dict(zip(sizes, map(Fraction, values), strict=True))
     factors = _solve(axes, table)
     if any(x.denominator != 1 for x in factors.values()):
@@ -75,17 +74,14 @@ def _solve(axes: Sequence[list[int]], table: dict[tuple[int, ...], Fraction]) ->
     return table
 
 
-def _line(points: Sequence[int], values: list[Fraction]) -> list[Fraction]:
-    """Return the factors of the polynomial of one size through adjacent points that go down, by Newton's formula."""
-    last, found = points[-1], [Fraction(0)] * len(points)
-    steps = list(reversed(values))  # values at last, last + 1, ...
-    for order in range(len(points)):
-        difference = sum((-1) ** (order - i) * comb(order, i) * steps[i] for i in range(order + 1))
-        basis = [Fraction(1)]  # the product of (n - last - i) / (i + 1)
-        for i in range(order):
-            shift = Fraction(last + i)
-            basis = [(a - shift * b) / (i + 1)
-                     for a, b in zip([Fraction(0), *basis], [*basis, Fraction(0)], strict=True)]
-        for p, factor in enumerate(basis):
-            found[p] += difference * factor
+def _line(points: Sequence[int], values: Sequence[Fraction]) -> list[Fraction]:
+    """Return the factors of the polynomial of one size through points, by Lagrange's formula."""
+    found = [Fraction(0)] * len(points)
+    for i, at in enumerate(points):
+        basis = [values[i]]
+        for j, other in enumerate(points):
+            if i != j:
+                basis = [(a - other * b) / (at - other)
+                         for a, b in zip([Fraction(0), *basis], [*basis, Fraction(0)], strict=True)]
+        found = [x + y for x, y in zip(found, basis, strict=True)]
     return found

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tensocket_plugins.ir.nodes import For, If, Kernel, Let, Program, Reduce, Stmt, Var
 from tensocket_plugins.ir.printers.dialect import C
 from tensocket_plugins.ir.printers.expressions import postorder
-from tensocket_plugins.ir.printers.statements import uses, walk
+from tensocket_plugins.ir.printers.statements import uses
 
 
 def without_unused(program: Program) -> Program:
@@ -17,23 +17,32 @@ def without_unused(program: Program) -> Program:
 
 
 def _tidied(kernel: Kernel) -> Kernel:
-    while True:
-        defined = {s.var.name for s in walk(kernel.body) if isinstance(s, Let)}
-        used = {e.name for s in walk(kernel.body) for e in postorder(uses(s, C)[1])[0] if isinstance(e, Var)}
-        if defined <= used:
-            return kernel
-        kernel = replace(kernel, body=_kept(kernel.body, used))
+    return replace(kernel, body=_kept(kernel.body, set()))
 
 
-def _kept(body: Iterable[Stmt], used: set[str]) -> tuple[Stmt, ...]:
-    """Return statements without the definitions of other names."""
+def _kept(body: Sequence[Stmt], later: set[str]) -> tuple[Stmt, ...]:
+    """Return statements without unused definitions; ``later`` becomes the names that they use from outside."""
     found: list[Stmt] = []
-    for s in body:
-        if isinstance(s, Let) and s.var.name not in used:
-            continue
-        if isinstance(s, (For, If)):
-            s = replace(s, body=_kept(s.body, used))
+    for s in reversed(body):
+        if isinstance(s, Let):
+            if s.var.name not in later:
+                continue
+            later.discard(s.var.name)
+        elif isinstance(s, (For, If)):
+            inner: set[str] = set()
+            s = replace(s, body=_kept(s.body, inner))
+            later |= inner
         elif isinstance(s, Reduce):
-            s = replace(s, body=tuple([x for x in s.body if x.var.name in used]))
+            later.difference_update([x.name for x in s.results])
+            inner = _names(s)
+            lets = _kept(s.body, inner)
+            s = replace(s, body=tuple([x for x in lets if isinstance(x, Let)]))
+            later |= inner
+        later |= _names(s)
         found.append(s)
-    return tuple(found)
+    return tuple(found[::-1])
+
+
+def _names(s: Stmt) -> set[str]:
+    """Return the variables that a statement itself uses."""
+    return {e.name for e in postorder(uses(s, C)[1])[0] if isinstance(e, Var)}

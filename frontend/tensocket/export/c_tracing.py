@@ -12,7 +12,7 @@ from tensocket.errors import CompileError, ExportError, TensocketError
 from tensocket_compiler.deploy.device import NAME, ahead_device, note_run
 from tensocket_compiler.deploy.fusion import note_graph
 from tensocket_compiler.deploy.interface import SizeRange
-from tensocket_compiler.deploy.polynomials import Polynomial, corner, fit
+from tensocket_compiler.deploy.polynomials import DEGREE, Polynomial, fit, grid
 from tensocket_compiler.deploy.runs import Run, RunBuilder, contents_of
 from tensocket_compiler.graph.interpreter import Interpreter
 from tensocket_compiler.graph.node import map_aggregate
@@ -150,7 +150,7 @@ class Tracer:
         Raises:
             ExportError: One is no polynomial of them.
         """
-        points = corner([s.low for s in self.sizes], [s.high for s in self.sizes])
+        points = grid([tuple([max(s.high - step, s.low) for s in self.sizes]) for step in range(DEGREE + 1)])
         shapes = [[x.shape for x in self.inputs(point) if isinstance(x, Tensor)] for point in points]
         found = []
         for at, shape in enumerate(shapes[0]):
