@@ -18,8 +18,8 @@ def add_to(commands: Commands) -> None:
                                  "sizes, weights and graph of a program in a .pt2 file. Nothing in the file is run.")
     parser.add_argument("file", help="a file of torch.export.save")
     parser.add_argument("--no-graph", action="store_true", help="leave the graph out")
-    parser.add_argument("--c", metavar="FOLDER", nargs="?", const="", help="write the program as a C library, by default "
-                        "into a folder beside the file")
+    parser.add_argument("--c", metavar="FOLDER", nargs="?", const="", help="write the program as a C library, by "
+                        "default into a folder beside the file")
     parser.add_argument("--name", help="name of the library, by default that of the file")
     parser.add_argument("--weights", choices=("source", "file"), default="source",
                         help="whether its weights are C or in a file")

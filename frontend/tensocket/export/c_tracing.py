@@ -95,22 +95,31 @@ class Tracer:
                     copies[id(x)] = x.detach().contiguous().to(NAME).requires_grad_(x.requires_grad)
                 self.states[str(spec.target)] = copies[id(x)]
         self._before = {id(contents_of(x._array)): contents_of(x._array).data or b"" for x in copies.values()}
-        self.sizes = [self._range(root, limits) for root in self._guards.roots]
+        names = [self._size_name(root) for root in self._guards.roots]
+        unknown = sorted(set(limits) - set(names))
+        if unknown:
+            raise ExportError("compile_c", f"max_sizes={{{unknown[0]!r}: {limits[unknown[0]]}}}", "the program's sizes "
+                              f"are {', '.join(names) or 'fixed'}", "pass the name of one of them")
+        self.sizes = [self._range(root, name, limits) for root, name in zip(self._guards.roots, names, strict=True)]
         self._forms = [self._form(k, x) for k, x in enumerate(self._guards._expected)]
         #: Names of the inputs that are tensors.
         self.input_names = [identifier(source) for source, x in zip(self._guards.sources, self._forms, strict=True)
                             if isinstance(x, TensorValue)]
         self.outputs: list[Any] = []
 
-    def _range(self, root: Any, limits: Mapping[str, int]) -> SizeRange:
-        name = identifier(root.label)
-        high = limits.get(root.label, root.high)
+    def _size_name(self, root: Any) -> str:
+        """Return the name of a size in C: that of its ``Dim``, or the place where an input has it."""
+        return identifier(self._guards.name_of(root) if root.label == root.symbol else root.label)
+
+    @staticmethod
+    def _range(root: Any, name: str, limits: Mapping[str, int]) -> SizeRange:
+        high = limits.get(name, root.high)
         if high == float("inf"):
-            raise ExportError("compile_c", f"the size {root.label} without a largest value", "the arena of a C library "
-                              "has a fixed size", f"export with Dim({root.label!r}, max=...), or pass max_sizes="
-                              f"{{{root.label!r}: ...}}")
+            raise ExportError("compile_c", f"the size {name} without a largest value", "the arena of a C "
+                              "library has a fixed size", f"export with Dim({name!r}, max=...), or pass max_sizes="
+                              f"{{{name!r}: ...}}")
         if not root.low <= high <= root.high:
-            raise ExportError("compile_c", f"max_sizes={{{root.label!r}: {high}}}", f"the size lies between {root.low} "
+            raise ExportError("compile_c", f"max_sizes={{{name!r}: {high}}}", f"the size lies between {root.low} "
                               f"and {root.high}", "choose a size in this range")
         return SizeRange(name, root.low, int(high))
 
