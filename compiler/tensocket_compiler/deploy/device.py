@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.device import DeviceState, open_device
+from tensocket_core.device import DeviceState, open_device, selected_state, use_state
 from tensocket_plugins.contract.arrays import Array, Block, DeviceArray
 from tensocket_plugins.contract.backend import Allocator, Backend, Executable, OpenDevice, Stream
 from tensocket_plugins.contract.backend import Event as DeviceEvent
@@ -219,6 +219,9 @@ class AheadDevice(OpenDevice):
         def run(buffers: Sequence[Array], scalars: Sequence[int | float], stream: Stream) -> None:
             if RECORDERS:
                 note_launch(run, buffers, written, tuple(scalars))
+            if not all(isinstance(x, DeviceArray) for x in buffers):
+                raise CompileError("compile_c", f"a launch of {program.name} on memory of the host", "kernels of a C "
+                                   "library read and write its own memory", "move the operands to one device")
             if self.events is not None:
                 self.events.append(Launch(program, tuple(buffers), written, tuple(scalars), digest))
 
@@ -289,12 +292,14 @@ def note_run(function: Callable[[], Any]) -> tuple[Any, list[Event]]:
     me = get_ident()
     with TRACING:
         events: list[Event] = []
-        before = VALUE_OBSERVERS.get(me)
+        before, selected = VALUE_OBSERVERS.get(me), selected_state()
+        use_state(ahead_device())  # factories make tensors there
         runtime.events, VALUE_OBSERVERS[me] = events, _Observer(events)
         try:
             return function(), events
         finally:
             runtime.events = None
+            use_state(selected)
             if before is None:
                 VALUE_OBSERVERS.pop(me, None)
             else:

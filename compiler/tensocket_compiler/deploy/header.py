@@ -45,13 +45,13 @@ def header(interface: Interface, arena: int, weights: int, *, writes: bool, in_f
     """
     name, up = interface.name, interface.upper
     model = name if writes else f"const {name}"
-    given = ",\n    ".join([f"{model} *model", "void *arena", *parameters(interface)])
+    given = ",\n    ".join([f"{model} *self", "void *arena", *parameters(interface)])
     weight_text = (f"the path of {name}.weights" if in_file else "ignored: the library contains them")
     threads = ("A call writes to the model, so that calls on one model must not overlap." if writes else
                "Calls on one model may overlap in several threads, each with an arena of its own.")
     state = f"""
 /* Return the memory of a parameter or buffer by its path, and its size in bytes; NULL if there is none. */
-void *{name}_state({name} *model, const char *path, size_t *nbytes);
+void *{name}_state({name} *self, const char *path, size_t *nbytes);
 """ if writes else ""
     return "\n".join([
         f"/* The model {name}: generated code, which needs a C99 compiler and its mathematical library only. */",
@@ -65,11 +65,11 @@ void *{name}_state({name} *model, const char *path, size_t *nbytes);
         f"/* Make a model. Weights: {weight_text}. */",
         f"int {name}_init({name} **model, const char *weights);", "",
         "/* Share the work of calls among threads; a NULL function is one thread, as in a new model. */",
-        f"void {name}_set_parallel({name} *model, {name}_parallel parallel, void *context);", "",
+        f"void {name}_set_parallel({name} *self, {name}_parallel parallel, void *context);", "",
         "/* Run the model on dense arrays in row-major order that do not overlap the outputs. The arena is memory of",
-        f"   {up}_ARENA_BYTES bytes; NULL allocates it for the call. {threads} */",
+        f"   {up}_ARENA_BYTES bytes; NULL allocates it for the call.", f"   {threads} */",
         f"int {name}_run({given});", state,
-        f"/* Free a model; NULL is allowed. */\nvoid {name}_free({name} *model);", "",
+        f"/* Free a model; NULL is allowed. */\nvoid {name}_free({name} *self);", "",
         "/* Return the meaning of a result of these functions. */",
         f"const char *{name}_error(int status);", "",
         "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
@@ -90,12 +90,12 @@ def cpp_header(interface: Interface) -> str:
 
     given = ", ".join([*sizes, *[span(x, "const ") for x in interface.inputs],
                        *[span(x, "") for x in interface.outputs]])
-    checks = "\n".join([
-        f"        check({x.name}.size() == static_cast<std::size_t>({x.elements(interface.size_names)}), \"{x.name}\");"
-        for x in (*interface.inputs, *interface.outputs)])
-    passed = ", ".join(["model_.get()", "arena_.data()", *interface.size_names,
+    counts = [(x.name, f"static_cast<std::size_t>({x.elements(interface.size_names)})")
+              for x in (*interface.inputs, *interface.outputs)]
+    checks = "\n".join([f"        Model::check({n}.size() == {count}, \"{n}\");" for n, count in counts])
+    passed = ", ".join(["this->model_.get()", "this->arena_.data()", *interface.size_names,
                         *[f"{x.name}.data()" for x in (*interface.inputs, *interface.outputs)]])
-    ranges = "\n".join([f"        check({s.name} >= {s.low} && {s.name} <= {s.high}, \"{s.name}\");"
+    ranges = "\n".join([f"        Model::check({s.name} >= {s.low} && {s.name} <= {s.high}, \"{s.name}\");"
                         for s in interface.sizes])
     return f"""/* The model {name} for C++20. An object has an arena of its own: use one object in each thread. */
 #ifndef {up}_HPP
@@ -126,7 +126,7 @@ public:
     void run({given}) {{
 {ranges}
 {checks}
-        raise({name}_run({passed}));
+        Model::raise({name}_run({passed}));
     }}
 
     {name} *get() {{ return model_.get(); }}

@@ -20,9 +20,9 @@ DIALECT: Final = replace(C, kernel="static void {name}", header="")
 PRELUDE: Final = C.header
 
 _SHARE: Final = """\
-static void ts_share(const {name} *model, void (*work)(void *, int64_t, int64_t), void *argument, int64_t count)
+static void ts_share(const {name} *self, void (*work)(void *, int64_t, int64_t), void *argument, int64_t count)
 {{
-    if (model->parallel && count > 1) model->parallel(model->context, work, argument, count);
+    if (self->parallel && count > 1) self->parallel(self->context, work, argument, count);
     else work(argument, 0, count);
 }}"""
 
@@ -114,6 +114,6 @@ def kernel_calls(program: Program, pointers: Sequence[Callable[[str], str]], off
             lines.append(f"{name}({', '.join([*given, '0', count])});")
         else:
             lines.append(f"{{ struct {name}_arguments ts_given = {{{', '.join(given)}}}; "
-                         f"ts_share(model, {name}_part, &ts_given, {count}); }}")
+                         f"ts_share(self, {name}_part, &ts_given, {count}); }}")
     return lines
 

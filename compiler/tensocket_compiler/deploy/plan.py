@@ -8,7 +8,7 @@ from functools import cache
 from typing import Final
 
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import CompileError
+from tensocket_plugins.contract.errors import CompileError, TensocketError
 from tensocket_plugins.ir.nodes import Program
 
 from ..memory.plan import last_uses, plan_memory
@@ -111,22 +111,29 @@ def make_plan(trace: Callable[[tuple[int, ...]], Run], lows: Sequence[int], high
 
 def _agreeing(run: Callable[[tuple[int, ...]], Run], lows: Sequence[int], highs: Sequence[int]
               ) -> list[tuple[int, ...]]:
-    """Return large sizes whose runs make the same steps, the largest ones first.
+    """Return sizes whose runs make the same steps: large ones, and larger ones if the range is small.
 
     Raises:
         CompileError: Too few of them do.
     """
-    tried = list(dict.fromkeys([tuple([max(high - step - 3 * axis, low) for axis, (low, high) in enumerate(
-        zip(lows, highs, strict=True))]) for step in range(_TRIES)]))
+    inside = [tuple([max(high - step - 3 * axis, low) for axis, (low, high) in enumerate(
+        zip(lows, highs, strict=True))]) for step in range(_TRIES)]
+    above = [tuple([high + step + 3 * axis for axis, high in enumerate(highs)]) for step in range(1, _TRIES)]
     groups: list[list[tuple[int, ...]]] = []
-    for point in tried:
-        group = next((x for x in groups if _is_same(run(x[0]), run(point))), None)
+    for point in dict.fromkeys([*inside, *above]):
+        try:
+            found = run(point)
+        except TensocketError:
+            if point in inside:
+                raise
+            break  # the program is for its range alone
+        group = next((x for x in groups if _is_same(run(x[0]), found)), None)
         if group is None:
             groups.append(group := [])
         group.append(point)
-        if len(group) == min(_NEEDED, len(tried)):
+        if len(group) == _NEEDED or not point:
             return group
-    raise _differ(tried[0])
+    raise _differ(inside[0])
 
 
 def _differ(sizes: tuple[int, ...]) -> CompileError:

@@ -89,7 +89,7 @@ static void ts_panels_{s}(void *argument, int64_t first, int64_t last)
     }}
 }}
 
-static void ts_multiply_{s}(const {m} *model, int dims, const int64_t *sizes, const int64_t *so, const int64_t *sx,
+static void ts_multiply_{s}(const {m} *self, int dims, const int64_t *sizes, const int64_t *so, const int64_t *sx,
     const int64_t *sy, {t} *out, const {t} *x, const {t} *y)
 {{
     struct ts_product_{s} product = {{dims, sizes, so, sx, sy, out, x, y}};
@@ -100,7 +100,7 @@ static void ts_multiply_{s}(const {m} *model, int dims, const int64_t *sizes, co
         work *= sizes[d];
     }}
     if (work < 65536) ts_panels_{s}(&product, 0, count);
-    else ts_share(model, ts_panels_{s}, &product, count);
+    else ts_share(self, ts_panels_{s}, &product, count);
 }}"""
 
 
@@ -125,4 +125,4 @@ def product_call(dtype: DType, scalars: Sequence[str], pointers: Sequence[str]) 
     dims = (len(scalars) - 7) // 4
     ends = [0, dims + 3, *[dims + 3 + (dims + 2) * k for k in (1, 2, 3)]]
     lists = [f"(const int64_t[]){{{', '.join(scalars[a:b])}}}" for a, b in pairwise(ends)]
-    return f"ts_multiply_{dtype.short}({', '.join(['model', str(dims), *lists, *pointers])});"
+    return f"ts_multiply_{dtype.short}({', '.join(['self', str(dims), *lists, *pointers])});"

@@ -58,39 +58,39 @@ def _init(source: Source) -> str:
     name, up = source.interface.name, source.interface.upper
     own = source.weight_bytes if source.in_file else 0
     size = f"sizeof({name}) + {own + source.state_bytes + 64}"
-    lines = [f"int {name}_init({name} **made, const char *weights)", "{", f"    {name} *model;",
+    lines = [f"int {name}_init({name} **made, const char *weights)", "{", f"    {name} *self;",
              f"    if (!made{' || !weights' if source.in_file else ''}) return {up}_ERROR_ARGUMENT;",
-             "    *made = NULL;", f"    model = calloc(1, {size});", f"    if (!model) return {up}_ERROR_MEMORY;",
-             "    model->weights = (unsigned char *)(model + 1);",
-             f"    model->weights = {_aligned('model->weights')};", f"    model->state = model->weights + {own};"]
+             "    *made = NULL;", f"    self = calloc(1, {size});", f"    if (!self) return {up}_ERROR_MEMORY;",
+             "    self->weights = (unsigned char *)(self + 1);",
+             f"    self->weights = {_aligned('self->weights')};", f"    self->state = self->weights + {own};"]
     if source.in_file:
-        lines += [f"    if (!ts_read(model->weights, {own}, weights)) {{", "        free(model);",
+        lines += [f"    if (!ts_read(self->weights, {own}, weights)) {{", "        free(self);",
                   f"        return {up}_ERROR_WEIGHTS;", "    }"]
     else:
         lines.append("    (void)weights;")
-    lines += [f"    memcpy(model->state + {at}, {source.initial(weight)}, {len(weight.data)});"
+    lines += [f"    memcpy(self->state + {at}, {source.initial(weight)}, {len(weight.data)});"
               for weight, at in source.mutable if weight.data]
-    return "\n".join([*lines, "    *made = model;", f"    return {up}_OK;", "}"])
+    return "\n".join([*lines, "    *made = self;", f"    return {up}_OK;", "}"])
 
 
 def _set_parallel(source: Source) -> str:
     name = source.interface.name
-    return (f"void {name}_set_parallel({name} *model, {name}_parallel parallel, void *context)\n{{\n"
-            "    model->parallel = parallel;\n    model->context = context;\n}")
+    return (f"void {name}_set_parallel({name} *self, {name}_parallel parallel, void *context)\n{{\n"
+            "    self->parallel = parallel;\n    self->context = context;\n}")
 
 
 def _run(source: Source) -> str:
     interface = source.interface
     name, up = interface.name, interface.upper
     model = name if source.writes else f"const {name}"
-    given = ",\n    ".join([f"{model} *model", "void *arena", *parameters(interface)])
+    given = ",\n    ".join([f"{model} *self", "void *arena", *parameters(interface)])
     pointers = [x.name for x in (*interface.inputs, *interface.outputs)]
     ranges = [f"{s.name} < {s.low} || {s.name} > {s.high}" for s in interface.sizes]
     sizes = " || ".join([*ranges, *[f"!({condition})" for condition in interface.conditions]])
     # Arrays without elements may be NULL.
-    missing = " || ".join(["!model", *[
+    missing = " || ".join(["!self", *[
         f"(!{x.name} && {x.elements(interface.size_names)} > 0)" for x in (*interface.inputs, *interface.outputs)]])
-    passed = ", ".join(["model", "memory", *interface.size_names, *pointers])
+    passed = ", ".join(["self", "memory", *interface.size_names, *pointers])
     lines = [f"int {name}_run({given})", "{", "    unsigned char *memory = arena;", "    int status;",
              *([f"    if ({sizes}) return {up}_ERROR_SIZE;"] if sizes else []),
              f"    if ({missing}) return {up}_ERROR_ARGUMENT;",
@@ -104,20 +104,20 @@ def _run(source: Source) -> str:
 
 def _state(source: Source) -> str:
     name = source.interface.name
-    lines = [f"void *{name}_state({name} *model, const char *path, size_t *nbytes)", "{",
+    lines = [f"void *{name}_state({name} *self, const char *path, size_t *nbytes)", "{",
              "    static const struct { const char *path; size_t at, nbytes; } states[] = {"]
     for weight, at in source.mutable:
         path = source.interface.states[source.plan.blocks[weight.block].number][0]
         lines.append(f'        {{"{path}", {at}, {len(weight.data)}}},')
     return "\n".join([*lines, "    };", "    for (size_t k = 0; k < sizeof states / sizeof *states; ++k)",
-                      "        if (model && path && strcmp(states[k].path, path) == 0) {",
+                      "        if (self && path && strcmp(states[k].path, path) == 0) {",
                       "            if (nbytes) *nbytes = states[k].nbytes;",
-                      "            return model->state + states[k].at;", "        }", "    return NULL;", "}"])
+                      "            return self->state + states[k].at;", "        }", "    return NULL;", "}"])
 
 
 def _free(source: Source) -> str:
     name = source.interface.name
-    return f"void {name}_free({name} *model)\n{{\n    free(model);\n}}"
+    return f"void {name}_free({name} *self)\n{{\n    free(self);\n}}"
 
 
 def _error(source: Source) -> str:

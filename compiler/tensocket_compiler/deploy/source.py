@@ -86,10 +86,10 @@ class Source:
         if found.role == "temporary":
             return f"({t} *)(arena + {self.plan.offsets[block]})"
         if block in self._mutable:
-            return f"({t} *)(model->state + {self._mutable[block]})"
+            return f"({t} *)(self->state + {self._mutable[block]})"
         weight = self._weight[block]
         if self.in_file:
-            return f"({t} *)(model->weights + {weight.offset})"
+            return f"({t} *)(self->weights + {weight.offset})"
         name = array_name(self.interface.name, weight)
         return name if t == f"const {c_type(weight.dtype)}" else f"({t} *){name}"
 
@@ -101,7 +101,7 @@ class Source:
 
     def initial(self, weight: Weight) -> str:
         """Return the place of a weight's first contents."""
-        return f"model->weights + {weight.offset}" if self.in_file else array_name(self.interface.name, weight)
+        return f"self->weights + {weight.offset}" if self.in_file else array_name(self.interface.name, weight)
 
     @property
     def mutable(self) -> list[tuple[Weight, int]]:
@@ -153,8 +153,8 @@ class Source:
         name = self.interface.name
         lines = ["    " + line for step in self.plan.steps for line in self.step(step)]
         model = name if self.writes else f"const {name}"
-        given = ",\n    ".join([f"{model} *model", "unsigned char *arena", *parameters(self.interface)])
-        names = ["model", "arena", *self.interface.size_names,
+        given = ",\n    ".join([f"{model} *self", "unsigned char *arena", *parameters(self.interface)])
+        names = ["self", "arena", *self.interface.size_names,
                  *[x.name for x in (*self.interface.inputs, *self.interface.outputs)]]
         unused = "\n".join([f"    (void){x};" for x in names])
         return f"static int run_steps({given})\n{{\n{unused}\n" + "\n".join(lines) + "\n    return 0;\n}"

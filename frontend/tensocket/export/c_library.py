@@ -23,6 +23,9 @@ from .c_training import TrainingTracer
 from .exported_program import ExportedProgram
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}", re.ASCII)
+#: Names of parameters and variables in a library, which would hide its type.
+_LOCAL: Final = frozenset({"argument", "context", "count", "made", "nbytes", "parallel", "path", "states", "texts",
+                           "weights", "work"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +92,9 @@ def _check(program: Any, name: str, weights: str) -> None:
     if not isinstance(program, ExportedProgram):
         raise ArgumentError("compile_c", f"a {type(program).__name__}", "C libraries are made of exported programs",
                             "pass what torch.export.export returned")
-    if not _NAME.fullmatch(name) or identifier(name) != name:
-        raise ArgumentError("compile_c", f"the name {name!r}", "a name begins with a lower-case letter, has lower-case "
-                            "letters, digits and underscores, and is no word of C", "choose another name")
+    if not _NAME.fullmatch(name) or identifier(name) != name or name in _LOCAL:
+        raise ArgumentError("compile_c", f"the name {name!r}", "a name begins with a lower-case letter, has "
+                            "lower-case letters, digits and underscores, and is no word of C", "choose another name")
     if weights not in ("source", "file"):
         raise ArgumentError("compile_c", f"weights={weights!r}", "weights are in the 'source' or in a 'file'",
                             "pass one of these")

@@ -32,8 +32,8 @@ _WORDS: Final = frozenset({
     "and", "arena", "auto", "block", "bool", "break", "calloc", "case", "char", "class", "const", "continue",
     "default", "delete", "do", "double", "else", "enum", "errno", "extern", "false", "far", "fclose", "float",
     "fopen", "for", "fread", "free", "getc", "goto", "if", "inline", "int", "linux", "long", "malloc", "memcmp",
-    "memcpy", "memory", "model", "namespace", "near", "new", "not", "operator", "or", "private", "protected",
-    "public", "register", "restrict", "return", "short", "signed", "sizeof", "static", "status", "stderr",
+    "memcpy", "memory", "namespace", "near", "new", "not", "operator", "or", "private", "protected", "public",
+    "register", "restrict", "return", "self", "short", "signed", "sizeof", "static", "status", "std", "stderr",
     "stdin", "stdout", "strcmp", "struct", "switch", "template", "this", "true", "typedef", "union", "unix",
     "unsigned", "void", "volatile", "while", "xor"})
 
@@ -226,8 +226,7 @@ class Tracer:
         """
         drawn = rng_states()
         try:
-            with Device(NAME):  # factories make tensors there
-                found = call()
+            found = call()
         except (CompileError, ExportError):
             raise
         except TensocketError as error:

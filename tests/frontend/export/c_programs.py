@@ -27,8 +27,8 @@ def built_program(folder: Path, main: str, *flags: str) -> Path:
     """Compile a main function with the sources of a library, and return the program."""
     (folder / "main.c").write_text(main)
     sources = [str(x) for x in sorted(folder.glob("*.c"))]
-    done = subprocess.run(["gcc", *STRICT, *flags, *sources, "-o", str(folder / "main"), "-lm", "-lpthread"], check=False,
-                          capture_output=True, text=True, timeout=300)
+    done = subprocess.run(["gcc", *STRICT, *flags, *sources, "-o", str(folder / "main"), "-lm", "-lpthread"],
+                          check=False, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[:3000]
     return folder / "main"
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from .c_programs import Loaded, build, built_program, needs_compiler
 
 import tensocket as torch
 from tensocket import nn
 from tensocket.export import Dim, compile_c, export
 from tensocket.nn import functional as F
+
+from .c_programs import Loaded, build, built_program, needs_compiler
 
 pytestmark = needs_compiler
 BATCH = Dim("batch", min=1, max=12)
@@ -75,7 +76,8 @@ def test_models_give_the_results_of_eager_runs(name: str, dynamic: bool, tmp_pat
     model = make().eval()
     program = export(model, (data(3),), dynamic_shapes=({0: BATCH},) if dynamic else None)
     made = compile_c(program, tmp_path, name=name)
-    assert made.launches > 0 and set(made.files) == {x.name for x in tmp_path.iterdir()}
+    assert made.launches > 0
+    assert set(made.files) == {x.name for x in tmp_path.iterdir()}
     library = Loaded(tmp_path, name)
     for n in (1, 2, 3, 8, 12) if dynamic else (3,):
         x = data(n)
@@ -192,7 +194,8 @@ def test_buffers_change_from_call_to_call(tmp_path: Path) -> None:
         assert library.status([], x, output) == 0
         assert output == expected
     found = library.state("calls", np.float32)
-    assert found is not None and found == [12.0]
+    assert found is not None
+    assert found == [12.0]
     assert library.state("nothing", np.float32) is None
 
 
@@ -246,7 +249,8 @@ def test_calls_in_threads_and_shared_loops(tmp_path: Path) -> None:
 
     library.function("set_parallel")(library.model, parallel, None)
     np.testing.assert_array_equal(library.run([], [x], expected), expected)
-    assert len(counts) >= 3 and min(counts) > 1
+    assert len(counts) >= 3
+    assert min(counts) > 1
 
 
 MAIN = """
