@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from tensocket_plugins.contract.errors import CompileError
-from tensocket_plugins.ir.nodes import Buffer, IRError, Kernel, Program, Scalar
+from tensocket_plugins.ir.nodes import Buffer, IRError, Kernel, Program, Scalar, Temporary
 from tensocket_plugins.ir.printers.c import KernelParam, entry_name, kernel_params, print_programs
 from tensocket_plugins.ir.printers.dialect import C
 
@@ -93,7 +93,8 @@ def kernel_calls(program: Program, pointers: Sequence[Callable[[str], str]], off
         share: Whether the work is enough for several threads.
     """
     ranged = with_ranges(program)
-    places = {p.name: k for k, p in enumerate((*program.buffers, *program.temporaries))}
+    arrays: tuple[Buffer | Temporary, ...] = (*program.buffers, *program.temporaries)
+    places = {p.name: k for k, p in enumerate(arrays)}
     numbers = dict(zip([s.name for s in program.scalars], scalars, strict=True))
     lines = []
     for kernel, own in zip(ranged.kernels, program.kernels, strict=True):
