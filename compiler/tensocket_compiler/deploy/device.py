@@ -42,7 +42,7 @@ class Contents:
 
     Attributes:
         nbytes: Its size.
-        data: What the host copied into it, over the whole of it; None if kernels write it.
+        data: The bytes that the host copied into it; None if there are none.
     """
 
     __slots__ = ("data", "nbytes")
@@ -105,12 +105,12 @@ class _Observer:
         Raises:
             CompileError: Always.
         """
-        raise _reads()
+        raise reads_elements()
 
     def note_range(self, array: Any, low: int, high: int, other: int) -> None:
         """Note that kernels need integers in a range."""
         if not isinstance(array, DeviceArray) or not array.contiguous or array.dtype.kind not in ("int", "uint"):
-            raise _reads()
+            raise reads_elements()
         self._events.append(Check(array, low, high, other))
 
     def number(self, tensor: Any) -> Any:
@@ -119,7 +119,7 @@ class _Observer:
         Raises:
             CompileError: Always.
         """
-        raise _reads()
+        raise reads_elements()
 
     def number_at(self, table: dict[str, Any], key: str) -> Any:
         """Return an option, which the library then contains."""
@@ -130,7 +130,8 @@ class _Observer:
         return function(*args)
 
 
-def _reads() -> CompileError:
+def reads_elements() -> CompileError:
+    """Return the error for code that reads elements."""
     return CompileError("compile_c", "a program that reads elements of a tensor outside of kernels", "a C library "
                         "makes the same launches for all values", "leave out item(), bool(), tolist(), step counts of "
                         "optimizers, and operators that run on the host or check values other than indices")
@@ -196,11 +197,11 @@ class AheadDevice(OpenDevice):
         """
         if not isinstance(dst, DeviceArray):
             if self.events is None or get_ident() in VALUE_OBSERVERS:
-                raise _reads()
+                raise reads_elements()
             dst[...] = np.zeros((), dst.dtype)
             return
         if isinstance(src, DeviceArray):
-            raise _reads()
+            raise reads_elements()
         contents: Contents = dst.storage.block.buffer
         start = dst.offset * dst.dtype.itemsize
         data = np.ascontiguousarray(src).reshape(-1).view(np.uint8).tobytes()

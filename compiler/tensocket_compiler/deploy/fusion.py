@@ -13,8 +13,28 @@ from ..capture.recorder import Operation, Recorder
 from ..execute.frames import Layout
 from ..execute.runner import Runner, home_of, makers_of
 from ..memory.regions import Region
-from .device import Check, Event, Launch, ahead_device, note_run
+from .device import Check, Event, Launch, ahead_device, note_run, reads_elements
 from .runs import contents_of, needed_events
+
+
+class _Recorder(Recorder):
+    """Recorder of a run whose options stay, and that computes with no element outside of kernels."""
+
+    def number(self, tensor: Any) -> Any:
+        """Refuse to compute with an element.
+
+        Raises:
+            CompileError: Always.
+        """
+        raise reads_elements()
+
+    def number_at(self, table: dict[str, Any], key: str) -> Any:
+        """Return an option, which the library then contains."""
+        return table[key]
+
+    def run_apart(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Call a function that computes options."""
+        return function(*args)
 
 
 class _SeparateRunner(Runner):
@@ -48,7 +68,7 @@ def note_graph(function: Callable[[], Sequence[Any]], inputs: Sequence[Any], cap
     Raises:
         CompileError: An operator reads elements of tensors.
     """
-    recorder = Recorder()
+    recorder = _Recorder()
     given = [recorder.region(x) for x in inputs]
     for x in captured:
         recorder.region(x)
@@ -71,7 +91,7 @@ def note_graph(function: Callable[[], Sequence[Any]], inputs: Sequence[Any], cap
     checks: list[Event] = [Check(x.region.array(x.region.buffer.array), x.low, x.high, x.other)
                            for x in recorder.recording.ranges]
     constants = {id(contents_of(buffer.array)) for buffer in recorder.recording.memory.buffers
-                 if buffer.kind == "constant"}
+                 if buffer.kind == "constant" and isinstance(buffer.array, DeviceArray)}
     return arrays, [*needed_events(made, constants), *_once([*checks, *events])], ""
 
 

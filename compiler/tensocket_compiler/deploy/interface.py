@@ -81,7 +81,7 @@ class Interface:
         outputs: The outputs.
         states: Path and dtype of each tensor that stays, in the order of the runs.
         sizes: The sizes that change.
-        conditions: What must hold of the sizes, as C.
+        conditions: Comparisons of the sizes that must hold, as C.
     """
 
     name: str

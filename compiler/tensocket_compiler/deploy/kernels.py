@@ -16,7 +16,7 @@ from .parts import extent_text, shared_extent, with_ranges
 
 #: Functions of a library are its own.
 DIALECT: Final = replace(C, kernel="static void {name}", header="")
-#: What kernels need first.
+#: The definitions that kernels need first.
 PRELUDE: Final = C.header
 
 _SHARE: Final = """\

@@ -35,7 +35,7 @@ class Step:
     """One step of a run.
 
     Attributes:
-        kind: What it does, in a form that is equal for the same steps of runs with other sizes.
+        kind: The action, in a form that is equal for the same steps of runs with other sizes.
         event: The event.
         uses: Its arrays; after those of a launch, its temporaries.
         written: Whether it writes to each of them.

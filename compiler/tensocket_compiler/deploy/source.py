@@ -26,7 +26,7 @@ class Source:
     """The texts of a library.
 
     Args:
-        plan: What it does.
+        plan: Its steps and memory.
         interface: The names.
         in_file: Whether weights are in a file.
     """

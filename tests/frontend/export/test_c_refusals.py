@@ -12,6 +12,7 @@ from tensocket import nn
 from tensocket.cli import main
 from tensocket.errors import ArgumentError, CompileError, ExportError
 from tensocket.export import Dim, compile_c, export, save
+from tensocket.export.pt2_archive.package import package_pt2
 from tensocket.nn import functional as F
 
 
@@ -42,8 +43,8 @@ def test_random_numbers(tmp_path: Path) -> None:
 
 def test_operators_of_the_host(tmp_path: Path) -> None:
     text = refused(lambda m, x: torch.linalg.svd(x).S, folder=tmp_path)
-    assert text.startswith("[compile_c] ")
-    assert "a C library" in text
+    assert text.startswith("[compile_c] an operator without kernels: ")
+    assert "a C library has no host library, and launches kernels only — leave the operator out" in text
 
 
 def test_elements_that_are_read(tmp_path: Path) -> None:
@@ -61,7 +62,10 @@ def test_writes_to_an_argument(tmp_path: Path) -> None:
 
 def test_memory_that_nothing_wrote(tmp_path: Path) -> None:
     text = refused(lambda m, x: x + torch.empty(3), folder=tmp_path)
-    assert "[compile_c] a program whose kernels read memory that nothing wrote" in text
+    assert ("[compile_c] a program whose kernels read memory that nothing wrote — inputs, weights and constants are "
+            "all that a C library starts from — initialise the tensor, or pass it as an input") in text
+    text = refused(lambda m, x: torch.empty(3), folder=tmp_path)
+    assert "[compile_c] a program whose output 0 has no contents — kernels write all outputs — initialise" in text
 
 
 def test_sizes_without_a_limit(tmp_path: Path) -> None:
@@ -114,7 +118,7 @@ def test_options(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"\[compile_c\] a Module — C libraries are made of exported programs"):
         compile_c(Module(None), tmp_path)  # type: ignore[arg-type]
     program = export(Module(lambda m, x: x + 1), (torch.ones(2, 3),))
-    with pytest.raises(ArgumentError, match=r"\[compile_c\] weights='both' — weights are in the 'source' or in a 'f"):
+    with pytest.raises(ArgumentError, match="weights='both' — weights are in the 'source' or in a 'file' — pass one"):
         compile_c(program, tmp_path, weights="both")  # type: ignore[arg-type]
 
 
@@ -149,3 +153,79 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "[export] --max-size batch — it is the name of a Dim, = and a number — write" in capsys.readouterr().err
     assert main(["export", str(path), "--c", str(tmp_path / "other")]) == 1
     assert not (tmp_path / "other").exists()
+    two = tmp_path / "two.pt2"
+    program = export(Module(lambda m, x: x * m.weight), (torch.ones(2, 3),))
+    package_pt2(two, exported_programs={"a": program, "b": program})
+    assert main(["export", str(two), "--c"]) == 2
+    assert "[export] a file with 2 programs — a C library is made of one — save it alone" in capsys.readouterr().err
+
+
+def test_forms_that_c_does_not_have(tmp_path: Path) -> None:
+    text = refused(lambda m, x: x.to_dense() + 1, torch.eye(3).to_sparse(), kind=ExportError, folder=tmp_path)
+    assert "[compile_c] a sparse input x — inputs in C are dense arrays — convert it inside of the program" in text
+    text = refused(lambda m, x: x.to(torch.float32), torch.ones(2).to(torch.float8_e5m2), folder=tmp_path)
+    assert "[compile_c] a tensor of float8_e5m2 — elements in C are bool, " in text
+
+    class Sparse(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("matrix", torch.eye(3).to_sparse())
+
+        def forward(self, x: Any) -> Any:
+            return self.matrix @ x
+
+    with pytest.raises(ExportError, match="matrix of type Tensor — weights in C are dense tensors — convert it"):
+        compile_c(export(Sparse(), (torch.ones(3, 2),)), tmp_path / "made")
+
+    class Times(nn.Module):
+        def forward(self, x: Any, n: int) -> Any:
+            return x * n
+
+    with pytest.raises(ExportError, match=r"\[compile_c\] the integer n as an input that changes — inputs in C are "
+                                          "arrays, and sizes follow from theirs — pass a tensor, or fix the number"):
+        compile_c(export(Times(), (torch.ones(3), 4), dynamic_shapes=(None, Dim.DYNAMIC)), tmp_path / "made")
+
+
+def test_conditions_of_sizes(tmp_path: Path) -> None:
+    a, b = Dim("a", min=1, max=8), Dim("b", min=1, max=8)
+
+    class Halves(nn.Module):
+        def forward(self, x: Any, y: Any) -> Any:
+            return x + 1 if x.shape[0] // 2 < y.shape[0] * 2 else y * 2
+
+    program = export(Halves(), (torch.ones(3), torch.ones(6)), dynamic_shapes=({0: a}, {0: b}))
+    with pytest.raises(ExportError, match=r"\[compile_c\] a condition on sizes with floordiv — conditions in C are "
+                                          "comparisons of sums and products — export the program with fixed sizes"):
+        compile_c(program, tmp_path / "made")
+
+
+class Counting(torch.optim.SGD):
+    """An optimizer with further state: a number on the host, or a tensor that it replaces."""
+
+    def __init__(self, parameters: Any, kind: str) -> None:
+        super().__init__(parameters, lr=0.1)
+        self.kind = kind
+
+    def step(self, closure: Any = None) -> Any:
+        for group in self.param_groups:
+            for p in group["params"]:
+                if self.kind == "host":
+                    self.state[p].setdefault("count", torch.zeros((), device="cpu"))
+                else:
+                    self.state[p]["last"] = p.grad * 1
+        return super().step(closure)
+
+
+def test_state_of_optimizers(tmp_path: Path) -> None:
+    def loss(m: Any, x: Any) -> Any:
+        return (x * m.weight).sum()
+
+    text = refused(loss, folder=tmp_path, optimizer=lambda parameters: Counting(parameters, "host"))
+    assert ("[compile_c] the state 'count:weight' of an optimizer on the host — a C library keeps state beside the "
+            "parameters — pass capturable=True to the optimizer") in text
+    text = refused(loss, folder=tmp_path, optimizer=lambda parameters: Counting(parameters, "new"))
+    assert ("[compile_c] an optimizer that replaces tensors of its state — a C library writes state in place — use "
+            "another optimizer") in text
+    for options in ({}, {"capturable": True}):
+        text = refused(loss, folder=tmp_path, optimizer=lambda p, given=options: torch.optim.Adam(p, **given))
+        assert "[compile_c] a program that reads elements of a tensor outside of kernels" in text

@@ -18,9 +18,9 @@ from tensocket_compiler.deploy.plan import Plan, make_plan
 from tensocket_compiler.deploy.source import Source
 from tensocket_compiler.deploy.weights import weight_file, weight_source
 
-from .c_tracing import Tracer, identifier
-from .c_training import TrainingTracer
-from .exported_program import ExportedProgram
+from ..exported_program import ExportedProgram
+from .tracing import Tracer, identifier
+from .training import TrainingTracer
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}", re.ASCII)
 #: Names of parameters and variables in a library, which would hide its type.

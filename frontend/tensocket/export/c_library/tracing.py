@@ -21,10 +21,10 @@ from tensocket_core import strided
 from tensocket_operators import Tensor
 from tensocket_operators.random.positions import rng_states
 
-from .exported_program import ExportedProgram, state_tensor
-from .graph_signature import InputKind, OutputKind
-from .symbols import COMPARISONS, evaluate
-from .values import TensorValue
+from ..exported_program import ExportedProgram, state_tensor
+from ..graph_signature import InputKind, OutputKind
+from ..symbols import COMPARISONS, evaluate
+from ..values import TensorValue
 
 _SIGNS: Final = {"add": "+", "sub": "-", "mul": "*"}
 #: Words of C and C++, and the names that the functions of a library use.
@@ -154,20 +154,15 @@ class Tracer:
                 for guard in self._guards.guards]
 
     def input_shapes(self) -> list[tuple[Polynomial, ...]]:
-        """Return the shapes of the inputs, as they follow from the sizes that change.
-
-        Raises:
-            ExportError: One is no polynomial of them.
-        """
+        """Return the shapes of the inputs, as they follow from the sizes that change."""
         points = grid([tuple([max(s.high - step, s.low) for s in self.sizes]) for step in range(DEGREE + 1)])
         shapes = [[x.shape for x in self.inputs(point) if isinstance(x, Tensor)] for point in points]
         found = []
         for at, shape in enumerate(shapes[0]):
             fitted = [fit(points, [x[at][k] for x in shapes]) for k in range(len(shape))]
-            if any(x is None for x in fitted):
-                raise ExportError("compile_c", f"sizes of the input {self.input_names[at]}", "sizes of inputs are "
-                                  "polynomials of those that change", "export the program with other dims")
-            found.append(tuple([x for x in fitted if x is not None]))
+            polynomials = tuple([x for x in fitted if x is not None])
+            assert len(polynomials) == len(shape), "sizes of inputs are multiples of others plus a constant"
+            found.append(polynomials)
         return found
 
     # ------------------------------------------------------------------------------------------------------ runs

@@ -10,7 +10,7 @@ from tensocket_compiler.deploy.device import NAME
 from tensocket_compiler.deploy.runs import Run
 from tensocket_operators import Tensor
 
-from .c_tracing import Tracer
+from .tracing import Tracer
 
 #: Steps of the check that the state of an optimizer begins with zeros.
 _STEPS: Final = 3
