@@ -34,7 +34,7 @@ _ROWS: Final = 96
 _LARGE: Final = 1 << 20
 _PAGE: Final = 1 << 12
 #: Transposed left matrices are packed for more panels than this, because tiles read only parts of their cache lines.
-_PANELS: Final = 16
+_PANELS: Final = 2
 #: Up to so many multiplications, OpenBLAS has code without any packing for all layouts but that of ``x @ weight.T``.
 SMALL: Final = 1_000_000
 #: The fewest rows and columns of such a product for which packing pays, and the columns, or the elements of the left
