@@ -65,23 +65,23 @@ def test_a_size_that_another_dimension_has_is_passed_over() -> None:
 
 
 def test_plans_that_are_refused() -> None:
-    with pytest.raises(CompileError, match=r"launches differ for similar sizes, such as \[40\] — one list of launches "
-                                           "serves all sizes in the ranges — export it with fixed sizes"):
+    with pytest.raises(CompileError, match=r"launches differ for similar sizes, such as \[40\] — one list of "
+                                           "launches serves all sizes in the ranges — export it with fixed sizes"):
         plan_of(lambda n: n, kind=lambda n: str(n // 3))
     with pytest.raises(CompileError, match="— numbers of launches are polynomials of the sizes that change — export"):
         plan_of(lambda n: n // 2 * 2)
     with pytest.raises(CompileError, match="for different sizes — fractions do not change, or are one divided by a "
                                            "polynomial of the sizes — export it with fixed sizes"):
         plan_of(lambda n: n / 3)
-    with pytest.raises(CompileError, match="a program that needs more memory for smaller sizes — the arena is made for "
-                                           "the largest sizes — export it with fixed sizes"):
+    with pytest.raises(CompileError, match="a program that needs more memory for smaller sizes — the arena is made "
+                                           "for the largest sizes — export it with fixed sizes"):
         plan_of(lambda n: n, nbytes=lambda n: 4000 - n)
 
 
 def test_operators_and_launches_on_the_host_are_refused() -> None:
     x = torch.ones(3, device="cpu")
-    with pytest.raises(CompileError, match=r"the operator add on cpu — kernels of a C library compute everything that "
-                                           "changes from call to call — move its operands to the device of the other"):
+    with pytest.raises(CompileError, match="the operator add on cpu — kernels of a C library compute everything "
+                                           "that changes from call to call — move its operands to the device of"):
         note_graph(lambda: [x + x], [x], [])
     out = Program("fill", (Buffer("out", float32, True),), (Kernel("fill", (Store("out", const(0, int32),
                                                                                    const(0, float32)),)),))
@@ -94,7 +94,7 @@ def test_operators_and_launches_on_the_host_are_refused() -> None:
 def test_kernels_that_c_cannot_express_are_refused() -> None:
     lane = Var("lane", int32)
     kernel = Kernel("meet", (loop(lane, 2, [Barrier()], LoopKind.LANE),))
-    with pytest.raises(CompileError, match=r"a kernel that C cannot express: .* — kernels are loops over numbers of C's "
+    with pytest.raises(CompileError, match="a kernel that C cannot express: .* — kernels are loops over numbers of C's "
                                            "types — leave out the operator, or convert its operands"):
         kernels_text([Program("meet", (), (kernel,))], [])
     with pytest.raises(CompileError, match=r"— numbers of iterations are integer arithmetic — leave out the operator"):

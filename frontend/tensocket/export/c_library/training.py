@@ -24,7 +24,7 @@ class TrainingTracer:
         optimizer: Makes an optimizer of parameters.
 
     Raises:
-        ExportError: The program has no parameters, or its first output is no number that depends on one.
+        ExportError: The program has no parameters, or its first output does not depend on one.
         CompileError: The optimizer's state is not on the device, or does not begin with zeros.
     """
 
