@@ -94,7 +94,7 @@ def test_operators_and_launches_on_the_host_are_refused() -> None:
 def test_kernels_that_c_cannot_express_are_refused() -> None:
     lane = Var("lane", int32)
     kernel = Kernel("meet", (loop(lane, 2, [Barrier()], LoopKind.LANE),))
-    with pytest.raises(CompileError, match="a kernel that C cannot express: .* — kernels are loops over numbers of C's "
+    with pytest.raises(CompileError, match="— kernels are loops over numbers of C's "
                                            "types — leave out the operator, or convert its operands"):
         kernels_text([Program("meet", (), (kernel,))], [])
     with pytest.raises(CompileError, match=r"— numbers of iterations are integer arithmetic — leave out the operator"):

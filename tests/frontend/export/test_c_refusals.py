@@ -182,10 +182,10 @@ def test_forms_that_c_does_not_have(tmp_path: Path) -> None:
         def forward(self, x: Any, n: int) -> Any:
             return x * n
 
+    program = export(Times(), (torch.ones(3), 4))
+    program._guards.sizes[1, None] = 4  # as in files of other programs that export integers
     with pytest.raises(ExportError, match=r"\[compile_c\] the integer n as an input that changes — inputs in C are "
                                           "arrays, and sizes follow from theirs — pass a tensor, or fix the number"):
-        program = export(Times(), (torch.ones(3), 4))
-        program._guards.sizes[1, None] = 4  # as in files of other programs that export integers
         compile_c(program, tmp_path / "made")
 
 
