@@ -275,15 +275,15 @@ def dense_overlaps_partially(array: Any, out: Any) -> bool:
 
 def dense_overlaps(array: Any, out: Any) -> bool:
     """Whether two dense arrays share memory."""
-    if not (array.size and out.size and all(is_dense(x.shape, element_strides(x)) for x in (array, out))):
-        return False
     array, out = getattr(array, "plain", array), getattr(out, "plain", out)
-    if type(array) is np.ndarray or type(out) is np.ndarray:
-        return type(array) is type(out) and bool(np.may_share_memory(array, out))
-    if array.storage is not out.storage:
+    if type(array) is not type(out) or not (array.size and out.size):
         return False
-    (first, length), (second, reach) = [(x.offset * x.dtype.itemsize, x.size * x.dtype.itemsize) for x in (array, out)]
-    return bool(first < second + reach and second < first + length)
+    if type(array) is np.ndarray:
+        shared = np.may_share_memory(array, out)
+    else:
+        (a, length), (b, reach) = [(x.offset * x.dtype.itemsize, x.size * x.dtype.itemsize) for x in (array, out)]
+        shared = array.storage is out.storage and a < b + reach and b < a + length
+    return bool(shared) and all(is_dense(x.shape, element_strides(x)) for x in (array, out))
 
 
 __all__ = [

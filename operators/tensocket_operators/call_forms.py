@@ -188,7 +188,7 @@ def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, trut
                              "pass an out of dtype bool")
         result = result.to(out.dtype)
     check_writable(operator, out)
-    if not can_cast(result.dtype, out.dtype):
+    if result.dtype is not out.dtype and not can_cast(result.dtype, out.dtype):
         raise DtypeError(operator, f"a result of dtype {result.dtype.name} for out of dtype {out.dtype.name}",
                          "out keeps the result's dtype category", "pass an out of the result's dtype")
     if out._array.shape != result._array.shape:

@@ -62,7 +62,8 @@ def grids(rng):
     for limit in (1e-3, 1.0, 5.0, 30.0, 110.0, 1e4):
         yield np.linspace(-limit, limit, 200_001).astype(np.float32)
     # Around the borders of the formulas' ranges, float by float.
-    for center in (0.3466, 0.625, 0.7071, 0.7854, 0.92, 1.0, 1.4142, 1.5708, 3.1416, 4.0, 10.0, 87.34, 88.73, 103.97):
+    for center in (0.3466, 0.625, 0.7071, 0.7854, 0.92, 1.0, 1.4142, 1.5708, 3.1416, 4.0, 10.0, 87.0, 87.34, 88.73,
+                   103.97, 2.0**17):
         near = np.float32(center).view(np.uint32) + np.arange(-3000, 3000, dtype=np.int64)
         yield np.concatenate((near.astype(np.uint32).view(np.float32), -near.astype(np.uint32).view(np.float32)))
     yield np.arange(0, 1 << 32, 1 << 16, dtype=np.int64).astype(np.uint32).view(np.float32)
@@ -82,8 +83,9 @@ def test_arguments_next_to_multiples_of_half_pi(name):
     """Where the remainder is smallest: 16367173 * 2^72 misses one by 2^-30 only."""
     hardest = np.float32([16367173 * 2.0**72, -16367173 * 2.0**72, 3.4028235e38])
     near = (np.arange(1, 200_000) * (np.pi / 2)).astype(np.float32)
+    beside = np.concatenate([(near[:90_000].view(np.int32) + step).view(np.float32) for step in range(-3, 4)])
     reference = FUNCTIONS_OF_ONE[name][0]
-    for x in (hardest, near, near * np.float32(2.0**60)):
+    for x in (hardest, beside, -beside, near, near * np.float32(2.0**60)):
         assert worst_error(evaluate(name, x), reference(x.astype(np.float64))) < 3.0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tensocket_plugins.contract.dtypes import float32, int64
-from tensocket_plugins.ir.lanes import all_vectors
 from tensocket_plugins.ir.nodes import (
     Assign,
     Buffer,
@@ -24,6 +23,7 @@ from tensocket_plugins.ir.nodes import (
     loop,
 )
 from tensocket_plugins.ir.printers.llvm import print_llvm
+from tensocket_plugins.ir.schedule.adjacent import all_vectors
 
 I, J, N, L = (Var(name, int64) for name in ("i", "j", "n", "l"))
 X = Var("x", float32)

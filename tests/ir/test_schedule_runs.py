@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tensocket_plugins.contract.dtypes import float32, int32
-from tensocket_plugins.ir.lanes import all_vectors
 from tensocket_plugins.ir.nodes import Buffer, If, Kernel, Let, LoopKind, Program, Scalar, Store, Var, cast, loop
 from tensocket_plugins.ir.schedule import schedule
+from tensocket_plugins.ir.schedule.adjacent import all_vectors
 from tensocket_plugins.ir.strategies import Strategy
 from tensocket_plugins.ir.target import Target
 

@@ -139,3 +139,36 @@ def test_repeats_of_small_and_large_arrays_are_numpys(counts: tuple[int, ...]) -
     x = torch.ones(3, requires_grad=True)
     x.repeat(2, 2).sum().backward()
     assert x.grad.tolist() == [4.0] * 3
+
+
+@pytest.mark.parametrize("count", [n + d for n in (1 << 14, 1 << 16, 1 << 17) for d in (0, 1)])
+def test_copies_on_both_sides_of_the_limits_of_numpy(count: int) -> None:
+    values = np.random.default_rng(count).standard_normal(count + 1).astype(np.float32)
+    x, y = torch.tensor(values), torch.zeros(count + 1)
+    np.testing.assert_array_equal(x[1:].clone().numpy(), values[1:])
+    y[1:] = x[1:]
+    np.testing.assert_array_equal(y.numpy(), np.concatenate([[0], values[1:]]))
+    y[:-1].copy_(x[:-1])
+    np.testing.assert_array_equal(y.numpy(), values)
+    assert y._version == 2
+    assert y[:-1].fill_(-0.5).sum().item() == -0.5 * count
+    assert y[1:].zero_().count_nonzero().item() == 0
+    assert y[0].item() == -0.5
+    with pytest.raises(RuntimeError, match="share no elements, or all of them one by one"):
+        x[1:].copy_(x[:-1])
+    np.testing.assert_array_equal(x.numpy(), values)
+
+
+@pytest.mark.parametrize("count", [8, 5000, 70000])
+def test_out_shares_all_elements_or_none(count: int) -> None:
+    values = np.random.default_rng(count).standard_normal(count + 1).astype(np.float32)
+    x, out = torch.tensor(values), torch.empty(count)
+    assert torch.add(x[:-1], x[1:], out=out) is out
+    np.testing.assert_array_equal(out.numpy(), values[:-1] + values[1:])
+    part = x[1:]
+    torch.mul(part, part, out=part)
+    np.testing.assert_array_equal(x.numpy()[1:], values[1:] * values[1:])
+    with pytest.raises(RuntimeError, match="share no elements, or all of them one by one"):
+        torch.add(x[:-1], 1, out=x[1:])
+    with pytest.raises(RuntimeError, match="expanded"):
+        torch.add(x[1:], 1, out=torch.zeros(1).expand(count))

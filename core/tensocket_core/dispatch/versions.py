@@ -8,7 +8,7 @@ import numpy as np
 
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
-from ..geometry import element_strides
+from ..geometry import contiguous, element_strides
 from .lazy import plain_handle
 
 
@@ -32,9 +32,8 @@ def check_writable(operator: str, target: Any, repeated: bool = False) -> None:
     if target._version_counter is not None:
         target._version_counter[-1]  # raises
     array = plain_handle(target._array)
-    if repeated:
-        pass
-    elif array.size and any(s == 0 and n > 1 for s, n in zip(element_strides(array), array.shape, strict=True)):
+    if not (repeated or contiguous(array)) and array.size and any(
+            s == 0 and n > 1 for s, n in zip(element_strides(array), array.shape, strict=True)):
         raise ShapeError(
             operator,
             f"an expanded tensor of shape {list(array.shape)}",

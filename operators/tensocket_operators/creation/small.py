@@ -6,6 +6,7 @@ those, and raises the errors.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -87,10 +88,10 @@ def small_filled(size: Any, dtype: Any, device: Any, value: Any) -> Any:
         if not isinstance(size, (tuple, list)):
             return None
     try:
+        if prod(size) > SMALL:
+            return None
         array = np.zeros(size, numpy_dtype) if value == 0 else np.empty(size, numpy_dtype)
-    except (TypeError, ValueError, MemoryError):
-        return None
-    if array.size > SMALL:
+    except (TypeError, ValueError):
         return None
     if value:
         array.fill(value)

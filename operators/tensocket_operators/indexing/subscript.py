@@ -258,8 +258,10 @@ def _without_overlap(value: Any, view: Any) -> Any:
     return value.clone() if dense_overlaps(value._array, view._array) else value
 
 
-#: Largest number of elements that NumPy writes, and the numbers that every element type of a kind can hold.
+#: Largest number of elements that NumPy writes where a mask is true, and at a basic index; and the numbers that every
+#: element type of a kind can hold.
 _FEW: Final = 1 << 14
+_SOME: Final = 1 << 16
 _HELD: Final = {dtypes.float32: ((int, float), 1e30), dtypes.float64: ((int, float), 1e30),
                 dtypes.int64: ((int,), 2**31 - 1), dtypes.int32: ((int,), 2**31 - 1), dtypes.bool_: ((bool,), 1)}
 
@@ -292,7 +294,7 @@ def _setitem_host_path(key: int, state: Any, body: Any) -> Any:
                 bump(a)
                 return None
             array = _getitem_host(memory, index)
-            if array is None or array.size > _FEW or (given is not value and given.ndim > array.ndim) or (
+            if array is None or array.size > _SOME or (given is not value and given.ndim > array.ndim) or (
                     given is not value and given.base is not None and np.may_share_memory(given, array)):
                 return body(a, index, value)
             array[...] = given

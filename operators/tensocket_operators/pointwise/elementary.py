@@ -120,11 +120,15 @@ def _atan_unit(m: Any, x: Any) -> Any:
 
 
 def _atan(m: Any, x: Any) -> Any:
+    """Return the arctangent with one division: as in ``_atan_unit`` up to tan(3 pi / 8), then pi/2 - atan(1 / x)."""
     size = m.abs(x)
-    beyond = size > 1.0
-    high, low = _split(m, *_PI_2)
-    unit = _atan_unit(m, m.where(beyond, 1.0 / size, size))
-    return _with_sign(m, m.where(beyond, high - (unit - low), unit), x)
+    upper, beyond = size > _TAN_PI_8, size > 1 / _TAN_PI_8
+    high, low = (m.where(beyond, half, m.where(upper, quarter, 0.0))
+                 for half, quarter in zip(_split(m, *_PI_2), _split(m, *_PI_4), strict=True))
+    t = m.where(beyond, -1.0, m.where(upper, size - 1.0, size)) / m.where(beyond, size, m.where(upper, size + 1.0, 1.0))
+    z = t * t
+    rest = t * z * _polynomial(_ATAN64 if _wide(m) else _ATAN32, z)
+    return _with_sign(m, high + (t + (rest + low)), x)
 
 
 def _atan2(m: Any, y: Any, x: Any) -> Any:
@@ -239,17 +243,32 @@ atanh: Final = Pointwise(
 # ----------------------------------------------------------------------------------------- exponents and logarithms
 
 
+#: The integer of a float's size, its number of mantissa bits, the bits of sqrt(1/2), and the smallest normal number.
+_LAYOUTS: Final = {False: (int32, 23, 0x3F3504F3, 2.0**-126), True: (int64, 52, 0x3FE6A09E667F3BCD, 2.0**-1022)}
+#: log(2) / log(base) in two parts, the first with few bits, by base and by whether numbers are float64.
+_EXPONENT_PARTS: Final = {
+    2.0: {False: (1.0, 0.0), True: (1.0, 0.0)},
+    10.0: {False: (0.301025390625, 4.605038981195214e-06), True: (0.30102999566361177, 3.694239077158931e-13)}}
+
+
 def _log_base(m: Any, x: Any, base: float) -> Any:
-    """Return log(x) / log(base), exact at integer powers of the base."""
+    """Return log(x) / log(base), exact at integer powers of the base.
+
+    The product of the exponent of x and log(2) / log(base) is exact but for its small part, and added last.
+    """
     factor = 1 / math.log(base)
     if m.dtype.is_complex:  # per part: a complex product with a real number would be NaN at infinity
         natural = m.log(x)
         return m.complex(m.real(natural) * factor, m.imag(natural) * factor)
-    plain = m.log(x) * factor
-    whole = m.rint(plain)
-    # Powers with subnormal results round to the same number from a wide range.
-    near = m.abs(plain - whole) < 0.001
-    return m.where(near & m.eq(m.pow(base, whole), x), whole, plain)
+    whole, digits, root, smallest = _LAYOUTS[_wide(m)]
+    tiny = x < smallest
+    bits = m.bitcast(m.where(tiny, x * 2.0**digits, x), whole)
+    exponent = (bits - root) >> digits
+    n = m.cast(exponent, m.dtype) - m.cast(tiny, m.dtype) * float(digits)
+    rest = m.log(m.bitcast(bits - (exponent << digits), m.dtype)) * factor
+    high, low = _EXPONENT_PARTS[base][_wide(m)]
+    found = n * high + (rest + n * low)
+    return m.where(x > 0.0, m.where(x < math.inf, found, x), m.where(m.eq(x, 0.0), -math.inf, math.nan))
 
 
 exp2: Final = Pointwise(

@@ -23,10 +23,10 @@ from tensocket_plugins.contract.launch_recorder import RECORDERS
 from ..kinds.composite import composite
 from ..kinds.inplace import Assign, check_parts, check_separate
 
-#: Elements up to which one thread of NumPy fills an array faster than a kernel is launched (64 KiB of float32).
-_FEW: Final = 1 << 14
+#: Elements up to which one thread of NumPy fills an array faster than a kernel is launched (256 KiB of float32).
+_FEW: Final = 1 << 16
 #: Elements up to which NumPy copies arrays of one dtype.
-_SMALL: Final = 1 << 14
+_SMALL: Final = 1 << 17
 _INDIRECT: Final = LAZY | WRAPPER
 #: Dtypes and types of numbers that NumPy fills arrays with as all other paths do, up to numbers that all of them hold.
 _FLOATS: Final = dtype_bit(float32) | dtype_bit(float64)
@@ -105,7 +105,7 @@ def _fill_small(target: Any, value: Any) -> bool:
     if RECORDERS or key & _INDIRECT or not key & _FLOATS or type(value) not in _NUMBERS or not (
             -_FAR < value < _FAR and (counter is None or type(counter) is list)):
         return False
-    if type(x) is not np.ndarray or x.size > _SMALL or not x.flags.carray:
+    if type(x) is not np.ndarray or x.size > _FEW or not x.flags.carray:
         return False
     x.fill(value)
     return True

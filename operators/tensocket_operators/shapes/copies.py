@@ -57,7 +57,7 @@ def _small_copy(x: Any, memory_format: Any) -> Any:
 
 
 def _clone_host_path(key: int, state: Any, next_path: Any) -> Any:
-    key, limit = key & ~DIM0, _SMALL
+    key, limit = key & ~DIM0, _DENSE
 
     def direct_clone(a: Any, memory_format: Any = None) -> Any:
         x = a._array
@@ -135,7 +135,9 @@ def _cat(state: Any, items: Any, dim: int) -> Any:
 
 #: Number of elements from which a registered kernel joins arrays.
 _MANY: Final = 1 << 16
-#: Largest number of elements of an array that NumPy clones, and of a first tensor with which NumPy joins the others.
+#: Largest number of elements of an array without gaps that NumPy clones; of others, and of a first tensor with which
+#: NumPy joins the others.
+_DENSE: Final = 1 << 17
 _SMALL: Final = 4096
 
 

@@ -17,10 +17,10 @@ import llvmlite.binding as llvm
 
 from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.contract.forks import Rank, held_over_forks
-from tensocket_plugins.ir.lanes import all_vectors
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.printers.llvm import print_llvm
 from tensocket_plugins.ir.printers.llvm_calls import entry_name
+from tensocket_plugins.ir.schedule.adjacent import all_vectors
 from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache
 
 from .immortal import immortal

@@ -20,10 +20,10 @@ import numpy as np
 
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.plans import LAST_DIM, EntryPlan
-from tensocket_plugins.ir.lanes import all_vectors
 from tensocket_plugins.ir.nodes import Call, Const, Expr, Var
 from tensocket_plugins.ir.printers.llvm import print_llvm
 from tensocket_plugins.ir.printers.llvm_calls import entry_name, slots, split_loop
+from tensocket_plugins.ir.schedule.adjacent import all_vectors
 
 from ..code.executable import grain
 from ..code.immortal import immortal

@@ -1,9 +1,10 @@
 """Threads of the operating system that run pieces of one kernel at a time, entirely in machine code.
 
 Waking a Python thread takes about 40 microseconds, because it needs the interpreter's lock. These workers do not use
-the interpreter: they poll one word of memory for a millisecond, which is longer than programs take to launch the next
-kernel, and then sleep. A worker that polls starts within a microsecond; one that sleeps takes far longer, above all on
-a virtual machine, whose cores halt. While they poll, workers offer their core to other threads of the system.
+the interpreter: they poll one word of memory for 0.3 milliseconds, which is longer than most programs take to launch
+the next kernel, and then sleep. A worker that polls starts within a microsecond; one that sleeps takes far longer,
+above all on a virtual machine, whose cores halt. Workers that offer their core to others meanwhile (``sched_yield``)
+would lose it for milliseconds to threads that don't, such as OpenMP's.
 
 All of this is LLVM IR, because users have no C compiler; the disk cache holds its object code, as for every kernel. The
 workers use the POSIX threads of the process. If these are missing, or the code does not work, the process has no native
@@ -23,13 +24,13 @@ from typing import TYPE_CHECKING, Any, Final
 from tensocket_plugins.contract.errors import KernelError
 
 from ..code.immortal import immortal
-from .worker_code import BYTES, FIELDS, FUNCTIONS, LINE, NAMES, workers_text
+from .worker_code import BYTES, FIELDS, FUNCTIONS, LINE, MOST_PIECES, NAMES, workers_text
 
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
 
 #: The seconds that a worker, or a caller that has finished its own pieces, polls before it sleeps.
-_PATIENCE: Final = 1e-3
+_PATIENCE: Final = 3e-4
 #: The pieces per thread: enough that others take the share of threads that start late or are interrupted.
 _SHARES: Final = 4
 
@@ -107,7 +108,7 @@ class Workers:
             began = time.perf_counter()
             self._look(self._pool, times)
             best = min(best, time.perf_counter() - began)
-        return max(100, min(200_000, int(_PATIENCE / max(best, 1e-7) * times)))
+        return max(100, min(100_000, int(_PATIENCE / max(best, 1e-7) * times)))
 
     def resize(self, threads: int) -> None:
         """Use ``threads`` threads from now on, the caller included.
@@ -121,7 +122,7 @@ class Workers:
                 self._join()
                 for _ in range(threads - 1):
                     self._threads.append(self._start())
-                self._set("most", _SHARES * threads if self._threads else 1)
+                self._set("most", min(_SHARES * threads, MOST_PIECES) if self._threads else 1)
             finally:
                 self._release(self._pool)
 

@@ -51,6 +51,8 @@ def _rows() -> list[Function]:
     rows += [Function(name, 2, "same", "i") for name in ("shl", "shr")]
     rows += [Function(name, 2, "compare", "bif") for name in ("eq", "ne", "lt", "le")]
     rows += [Function("select", 3, "select", "bif")]
+    # select whose second argument is seldom needed: a call of a decomposable function, which printers write out.
+    rows += [Function("rarely", 3, "select", "f")]
     # Float to integer truncates (out of range: unspecified, but no trap); anything to bool is ``x != 0``.
     rows += [Function("cast", 1, "cast", "bif"), Function("bitcast", 1, "bitcast", "if")]
     rows += [Function(name, 1, "same", "f", decomposable=True) for name in (

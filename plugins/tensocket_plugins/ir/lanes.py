@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ..contract.dtypes import DType
 from .functions import FUNCTIONS
-from .nodes import Assign, Call, Const, Declare, Expr, For, If, Let, Load, LoopKind, Program, Stmt, Store, Var
+from .nodes import Assign, Call, Const, Declare, Expr, For, If, Let, Load, LoopKind, Stmt, Store, Var
 
 
 def is_vector_loop(loop: For) -> bool:
@@ -18,27 +18,6 @@ def is_vector_loop(loop: For) -> bool:
     if loop.kind is not LoopKind.VECTOR or not isinstance(loop.stop, Const):
         return False
     return _fits(loop.body, {loop.var.name}, set(), set())
-
-
-def all_vectors(program: Program) -> bool:
-    """Whether all innermost loops of a scheduled program become vector instructions."""
-    return not any(_has_scalar_loop(kernel.body) for kernel in program.kernels)
-
-
-def _has_scalar_loop(body: Sequence[Stmt]) -> bool:
-    """Whether any innermost loop does not become vector instructions."""
-    for statement in body:
-        if isinstance(statement, If):
-            if _has_scalar_loop(statement.body):
-                return True
-        elif isinstance(statement, For) and not is_vector_loop(statement) and (
-                not _has_loop(statement.body) or _has_scalar_loop(statement.body)):
-            return True
-    return False
-
-
-def _has_loop(body: Sequence[Stmt]) -> bool:
-    return any(isinstance(s, For) or (isinstance(s, If) and _has_loop(s.body)) for s in body)
 
 
 def _fits(body: Sequence[Stmt], varying: set[str], declared: set[str], seen: set[int]) -> bool:
@@ -94,7 +73,8 @@ def _computable(e: Expr, seen: set[int]) -> bool:
             if not _has_vector_form(e.function, e.args[-1].dtype):
                 return False
             seen.add(id(e))
-            stack += e.args
+            condition, *others = e.args
+            stack += [condition, others[-1]] if e.function == "rarely" else e.args
     return True
 
 

@@ -121,9 +121,15 @@ def nearest(x: Expr, factor: float = 1.0) -> tuple[Expr, Expr]:
 
     The magnitude must be below 2^22 (float32) or 2^51 (float64). Unlike a cast, it gives some integer for NaN too.
     """
+    n, whole = nearest_bits(x, factor)
+    return n, whole - FORMATS[x.dtype].shift_bits
+
+
+def nearest_bits(x: Expr, factor: float = 1.0) -> tuple[Expr, Expr]:
+    """Return the same, but the integer with other bits before its last 22 (float64: 51), which cost nothing here."""
     form = FORMATS[x.dtype]
     shifted = x + form.shift if factor == 1.0 else fma(x, factor, form.shift)
-    return shifted - form.shift, bits(shifted) - form.shift_bits
+    return shifted - form.shift, bits(shifted)
 
 
 def as_float(i: Expr) -> Expr:

@@ -12,8 +12,23 @@ from __future__ import annotations
 from typing import Final
 
 from ...contract.dtypes import float32, float64
-from ..nodes import Expr, select
-from .build import FORMATS, Pair, at_least, at_most, fma, nearest, polynomial, power_of_two, scaled, with_sign
+from ..nodes import Expr, const, select
+from .build import (
+    FORMATS,
+    Pair,
+    at_least,
+    at_most,
+    bits,
+    fma,
+    from_bits,
+    nearest,
+    nearest_bits,
+    polynomial,
+    power_of_two,
+    scaled,
+    with_sign,
+)
+from .ranged import Ranged
 
 LOG2_E: Final = 1.4426950408889634
 #: ln 2 in two parts; the first has 9 (float32) or 41 (float64) significant bits.
@@ -29,6 +44,8 @@ _EXPM1_DOUBLE: Final = (
 _EXP_TAIL: Final = {float32: (_EXP, _EXPM1), float64: (_EXPM1_DOUBLE, _EXPM1_DOUBLE)}
 #: Bounds beyond which e^x is infinite or 0.
 _RANGE: Final = {float32: (89.0, -104.0), float64: (710.0, -746.0)}
+#: Bounds of the magnitudes for which e^x and its rounded terms are normal numbers.
+_MODERATE: Final = {float32: 87.0, float64: 708.0}
 _TANH: Final = (-0.3333328, 0.13331406, -0.053736515, 0.020628167, -0.0056922967)
 
 
@@ -46,17 +63,39 @@ def _exp_reduced(r: Expr) -> Expr:
     return polynomial(r, (1.0, 1.0, *_EXP_TAIL[r.dtype][0]))
 
 
+def _moderate(x: Expr) -> tuple[Expr, Expr]:
+    """Return e^r, and n before the bits of the mantissa, for e^x = 2^n e^r."""
+    n, shifted = nearest_bits(x, LOG2_E)
+    ln2_high, ln2_low = LN2[x.dtype]
+    return _exp_reduced(fma(n, -ln2_low, fma(n, -ln2_high, x))), shifted << FORMATS[x.dtype].mantissa
+
+
 def exp_moderate(x: Expr) -> Expr:
     """Return e^x without a check of the range, for -87 .. 88 (float64: -708 .. 709); NaN stays."""
-    (_, r), _, n = _reduced(x)
-    return _exp_reduced(r) * power_of_two(n)
+    value, n = _moderate(x)
+    form = FORMATS[x.dtype]
+    return value * from_bits(n + (form.bias << form.mantissa))
 
 
-def exp(x: Expr) -> Expr:
-    """e^x, within 1 ULP; subnormal results are rounded once more."""
-    highest, lowest = _RANGE[x.dtype]
-    (_, r), _, n = _reduced(at_least(at_most(x, highest), lowest))
-    return scaled(_exp_reduced(r), n)
+def _vanishes(x: Expr) -> Expr:
+    """Whether e^x rounds to 0."""
+    return x < _RANGE[x.dtype][1]
+
+
+def _exp_ordinary(x: Expr) -> Expr:
+    """e^x; all numbers are normal, so that a sum of integers can change the exponent, or 0, as for masked scores."""
+    value, n = _moderate(x)
+    return select(_vanishes(x), const(0, x.dtype), from_bits(bits(value) + n))
+
+
+def _exp_anywhere(x: Expr) -> Expr:
+    """e^x; subnormal results are rounded once more, which takes processors long: no others may become subnormal."""
+    (_, r), _, n = _reduced(at_most(select(_vanishes(x), const(0, x.dtype), x), _RANGE[x.dtype][0]))
+    return select(_vanishes(x), const(0, x.dtype), scaled(_exp_reduced(r), n))
+
+
+#: e^x, within 1 ULP.
+exp: Final = Ranged("exp", _exp_ordinary, lambda x: ~((abs(x) < _MODERATE[x.dtype]) | _vanishes(x)), _exp_anywhere)
 
 
 def expm1(x: Expr) -> Expr:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import Final
 
 from ...contract.dtypes import float32, float64
-from ..nodes import Expr, call, cast, select
-from .build import FORMATS, INFINITY, NAN, as_float, bits, fma, from_bits, number, polynomial, two_sum
+from ..nodes import Expr, call, cast, const, select
+from .build import FORMATS, INFINITY, NAN, as_float, bits, fma, from_bits, number, polynomial, two_sum, word
 from .exponential import LN2
+from .ranged import Ranged
 
 _LOG: Final = (0.3333333, -0.2500082, 0.20001242, -0.16623409, 0.14201581, -0.13159613, 0.12762198, -0.07636396)
 _LOG_DOUBLE: Final = (
@@ -54,13 +55,29 @@ def _assembled(f: Expr, k: Expr, correction: Expr | None = None) -> Expr:
     return fma(exponent, high, f + fma(square, -0.5, small))
 
 
-def log(x: Expr) -> Expr:
-    """Return the natural logarithm, within 1 ULP."""
+def _log_normal(x: Expr) -> Expr:
+    m, k = split_exponent(x)
+    return _assembled(m - 1.0, k)
+
+
+def _log_anywhere(x: Expr) -> Expr:
+    """Return the logarithm of any number, subnormal ones scaled."""
     y, shift = normal(x)
     m, k = split_exponent(y)
     result = _assembled(m - 1.0, k + shift)
     positive = select(x < INFINITY, result, x)
     return select(x > 0.0, positive, select(call("eq", x, 0.0), number(-INFINITY, x.dtype), number(NAN, x.dtype)))
+
+
+def _is_not_normal(x: Expr) -> Expr:
+    """Whether a number is not positive, not finite or subnormal."""
+    form = FORMATS[x.dtype]
+    smallest, infinite = 1 << form.mantissa, (2 * form.bias + 1) << form.mantissa
+    return const(infinite - smallest, form.word) <= word(x) - smallest
+
+
+#: The natural logarithm, within 1 ULP.
+log: Final = Ranged("log", _log_normal, _is_not_normal, _log_anywhere)
 
 
 def log1p(x: Expr) -> Expr:

@@ -1,9 +1,9 @@
 """sin and cos in float32, for all arguments.
 
-Quarter turns are x * 2/pi. Only a part of 2/pi matters: its product with the integer mantissa of x is below four turns
-and above 2^-62 quarter turns. These 96 bits are cut from a constant of 224 bits, so the remainder is accurate to 2^-62
-quarter turns even for the largest float. Arguments below pi/4 are their own remainder. The polynomials are minimax fits
-on [0, pi/4] (method: see ``exponential``).
+Quarter turns are x * 2/pi. Below 2^17, pi/2 in three parts is subtracted as often, the first part without error. Above,
+only a part of 2/pi matters: its product with the integer mantissa of x is below four turns and above 2^-62 quarter
+turns. These 96 bits are cut from a constant of 224 bits, so the remainder is accurate to 2^-62 quarter turns even for
+the largest float. The polynomials are minimax fits on [0, pi/4] (method: see ``exponential``).
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ from typing import Final
 
 from ...contract.dtypes import float32, int32, int64, uint32, uint64
 from ..nodes import Expr, call, cast, const, select
-from .build import FORMATS, INFINITY, NAN, fma, from_bits, number, polynomial
+from .build import FORMATS, INFINITY, NAN, bits, fma, from_bits, nearest_bits, number, polynomial
+from .ranged import Ranged
 
 _SIN: Final = (-0.16666655, 0.008332189, -0.00019518286)
 _COS: Final = (0.041666646, -0.001388731, 2.4432327e-05)
 #: 2/pi after 32 leading zero bits.
 _TWO_OVER_PI: Final = (0, 0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0x3C439041, 0xFE5163AB)
+#: Bound of the arguments that are reduced with ``_HALF_PI``.
+_FAR: Final = 2.0**17
+#: pi/2 in three parts.
+_HALF_PI: Final = (1.570796251296997, 7.549789415861596e-08, 5.390302953474238e-15)
 
 
 def _window(biased: Expr) -> tuple[Expr, Expr, Expr]:
@@ -41,18 +46,14 @@ def _window(biased: Expr) -> tuple[Expr, Expr, Expr]:
 
 
 def _reduced(x: Expr) -> tuple[Expr, Expr]:
-    """Return ``(r, n)``: |x| = r + n pi/2 up to full turns, |r| <= pi/4, n an int32 within 0 .. 3."""
-    a = abs(x)
-    i = call("bitcast", a, dtype=uint32)
-    exponent = i >> 23
-    high, middle, low = _window(select(exponent < 126, const(126, uint32), exponent))
+    """Return ``(r, n)``: |x| = r + n pi/2 up to full turns, |r| <= pi/4, n an int32 within 0 .. 3; for |x| >= 1."""
+    i = call("bitcast", abs(x), dtype=uint32)
+    high, middle, low = _window(i >> 23)
     mantissa = cast((i & 0x7FFFFF) | 0x800000, uint64)
     # Turns, as a fraction of 2^64.
     turns = ((mantissa * high) << 32) + mantissa * middle + ((mantissa * low) >> 32)
     n = cast((turns + 2**61) >> 62, int32)
-    rest = cast(call("bitcast", turns << 2, dtype=int64), float32) * number(math.pi / 2 * 2.0**-64)
-    small = a < number(math.pi / 4)
-    return select(small, a, rest), select(small, const(0, int32), n)
+    return cast(call("bitcast", turns << 2, dtype=int64), float32) * number(math.pi / 2 * 2.0**-64), n
 
 
 def sin_cos_reduced(r: Expr) -> tuple[Expr, Expr]:
@@ -70,15 +71,38 @@ def turned(r: Expr, n: Expr) -> Expr:
     return from_bits(call("bitcast", value, dtype=int32) ^ ((n & 2) << 30))
 
 
-def sin(x: Expr) -> Expr:
-    """Return the sine, within 3 ULP for every finite argument."""
+def _near(x: Expr, quarters: int) -> Expr:
+    """Return sin(|x| + quarters pi/2) for |x| below ``_FAR``, with the sign of x if ``quarters`` is 0."""
+    a = abs(x)
+    n, whole = nearest_bits(a, 2 / math.pi)
+    r = a
+    for part in _HALF_PI:
+        r = fma(n, -part, r)
+    square = r * r
+    sine = fma(r, square * polynomial(square, _SIN), r)
+    cosine = polynomial(square, (1.0, -0.5, *_COS))
+    quarter = whole + quarters if quarters else whole
+    value = select(call("eq", quarter & 1, 0), sine, cosine)
+    flips = quarter << 30 if quarters else (quarter << 30) ^ bits(x)
+    return from_bits(bits(value) ^ (flips & -(1 << 31)))
+
+
+def _is_far(x: Expr) -> Expr:
+    return ~(abs(x) < _FAR)
+
+
+def _far_sin(x: Expr) -> Expr:
     r, n = _reduced(x)
     sign = call("bitcast", x, dtype=uint32) & FORMATS[float32].sign
     value = from_bits(call("bitcast", turned(r, n), dtype=uint32) ^ sign)
     return select(abs(x) < INFINITY, value, number(NAN))
 
 
-def cos(x: Expr) -> Expr:
-    """Return the cosine, within 3 ULP for every finite argument."""
+def _far_cos(x: Expr) -> Expr:
     r, n = _reduced(x)
     return select(abs(x) < INFINITY, turned(r, n + 1), number(NAN))
+
+
+#: Sine and cosine, within 3 ULP for every finite argument.
+sin: Final = Ranged("sin", lambda x: _near(x, 0), _is_far, _far_sin)
+cos: Final = Ranged("cos", lambda x: _near(x, 1), _is_far, _far_cos)

@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...contract.dtypes import DType, int64
-from ..lanes import all_vectors, is_vector_loop
+from ..lanes import is_vector_loop
+from ..math import written_out
 from ..nodes import (
     Assign,
     Atomic,
@@ -37,6 +38,8 @@ from ..nodes import (
     Store,
     Var,
 )
+from ..schedule.adjacent import all_vectors, prints_in_vectors, row_in_vectors
+from ..schedule.nest import Names
 from .llvm_calls import entry_name, slots, split_loop, walk
 from .llvm_functions import INDEX_FUNCTIONS, apply, compare, element_address, index_apply
 from .llvm_values import bitcast, cast, constant, memory_type, value_type
@@ -170,6 +173,8 @@ class _KernelPrinter:
     def call(self, e: Expr) -> str:
         if not isinstance(e, Call):
             raise IRError(f"kernel {self.kernel.name}: {type(e).__name__} is not an expression")
+        if e.function == "rarely":
+            return self.either(e)
         source = e.args[-1].dtype
         args = [self.value(arg) for arg in e.args]
         match e.function:
@@ -183,6 +188,12 @@ class _KernelPrinter:
             case "eq" | "ne" | "lt" | "le":
                 return compare(self.w, e.function, source, *args)
         return apply(self.w, e.function, source, args)
+
+    def either(self, e: Call) -> str:
+        """Print both forms of a function: LLVM vectorises loops without branches only."""
+        whole, outer = written_out(e), dict(self.known)
+        value, self.known = self.value(whole), outer  # without the ids of expressions that end here
+        return value
 
     def load(self, e: Load) -> str:
         kind = memory_type(e.dtype)
@@ -264,6 +275,8 @@ class _KernelPrinter:
                     outer_names = dict(self.names)
                     VectorLoop(self, statement).print()
                     self.names = outer_names
+                case For() if prints_in_vectors(statement):
+                    self.row(statement)
                 case For() if statement.kind in _LOOPS:
                     self.loop(statement)
                 case _:
@@ -311,6 +324,15 @@ class _KernelPrinter:
         self.w.leave_condition(state)
         self.w.do(f"br label %{after}")
         self.w.start(after)
+
+    def row(self, s: For) -> None:
+        """Print a loop over adjacent elements as loops over vectors."""
+        names = Names(self.program)
+        first, stop = (names.var(stem, s.var.dtype) for stem in ("first", "stop"))
+        bounds = ("%begin", "%end") if s is self.split else (self.index(s.start), self.index(s.stop))
+        for var, bound in zip((first, stop), bounds, strict=True):
+            self.names[var.name] = self.integer(bound, var.dtype)
+        self.block(row_in_vectors(s, first, stop, names))
 
     def loop(self, s: For, print_body: Callable[[], None] | None = None) -> None:
         """Print a loop tested at its end, after a test of whether it runs at all.

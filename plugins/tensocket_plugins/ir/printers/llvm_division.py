@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ...contract.dtypes import DType, int64
+from .llvm_branches import where_any
 from .llvm_values import choose, float_bits, value_type
 from .llvm_writer import Writer
 
@@ -38,21 +39,9 @@ def _where_called(w: Writer, name: str, scalar: str, called: str, known: str, ar
 
     LLVM must not know that the function has no side effects: it would then call it in any case.
     """
-    kind, lanes = w.kind(scalar), w.lanes
-    if lanes:
-        bits = w.op(f"bitcast <{lanes} x i1> {called} to i{lanes}")
-        called = w.op(f"icmp ne i{lanes} {bits}, 0")
-    before, far, after = (w.fresh(stem) for stem in ("near", "far", "after"))
-    w.do(f"br label %{before}")
-    w.start(before)
-    w.do(f"br i1 {called}, label %{far}, label %{after}")
-    w.start(far)
     w.declare(name, scalar, ", ".join(f"{scalar} {arg}" for arg in args))
-    other = _lane_by_lane(w, name, scalar, args) if lanes else _called(w, name, scalar, args)
-    end = w.label
-    w.do(f"br label %{after}")
-    w.start(after)
-    return w.op(f"phi {kind} [ {known}, %{before} ], [ {other}, %{end} ]")
+    call = _lane_by_lane if w.lanes else _called
+    return where_any(w, called, w.lanes, w.kind(scalar), known, lambda: call(w, name, scalar, args))
 
 
 def _called(w: Writer, name: str, scalar: str, args: list[str]) -> str:

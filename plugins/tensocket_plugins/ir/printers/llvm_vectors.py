@@ -7,55 +7,26 @@ becomes a mask: masked elements are neither read nor written. SERIAL loops insid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from ...contract.dtypes import DType, int32, int64
-from ..nodes import Assign, Call, Const, Declare, Expr, For, If, Let, Load, Local, Stmt, Store, Var
+from ..math import rare_form
+from ..nodes import Assign, Call, Const, Declare, Expr, For, If, Let, Load, Stmt, Store, Var
+from .llvm_branches import where_any
 from .llvm_functions import apply, compare, element_address, index_apply
 from .llvm_shuffles import Spread, fits, shuffled
 from .llvm_values import bitcast, cast, choose, constant, memory_type, value_type
 from .llvm_writer import Writer
+from .scalar_printer import ScalarPrinter
 
 #: Bytes of a cache line.
 LINE: Final = 64
 #: Spelling of element types in the names of intrinsics.
 _MANGLED = {"half": "f16", "float": "f32", "double": "f64"}
-
-
-class ScalarPrinter(Protocol):
-    """Printer of the vector loops in a kernel."""
-
-    w: Writer
-    pointers: dict[str, str]
-    local_arrays: dict[str, Local]
-
-    def value(self, e: Expr) -> str:
-        """Return the value of an expression that is the same in all lanes."""
-
-    def index(self, e: Expr) -> str:
-        """Return the value of such an integer expression, in 64 bits."""
-
-    def let(self, s: Let) -> None:
-        """Define a name."""
-
-    def alloca(self, kind: str) -> str:
-        """Reserve memory on the stack."""
-
-    def pointer(self, buffer: str) -> str:
-        """Return the address of an array's first element."""
-
-    def streaming(self, buffer: str) -> str:
-        """Return the mark of stores that bypass the caches; empty for other stores."""
-
-    def loop(self, s: For, print_body: Callable[[], None]) -> None:
-        """Print a loop with the body that ``print_body`` prints."""
-
-    def forget(self) -> None:
-        """Forget values of expressions: a new statement begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +172,8 @@ class VectorLoop:
             return mask
         if e.function == "cast" and e.dtype is int32 and source is int64 and (number := self._number(e.args[0])):
             return number
+        if e.function == "rarely":
+            return self._rarely(e)
         args = [self._vector(arg) for arg in e.args]
         with self._vectors() as w:
             match e.function:
@@ -213,6 +186,23 @@ class VectorLoop:
                 case "eq" | "ne" | "lt" | "le":
                     return compare(w, e.function, source, *args)
             return apply(w, e.function, source, args)
+
+    def _rarely(self, e: Call) -> str:
+        """Return a function whose costly form is computed only if an unmasked lane needs it."""
+        condition, _, ordinary = e.args
+        rare, usual, concerned = rare_form(e), self._vector(ordinary), self._vector(condition)
+        state = dict(self._known), dict(self._differs)
+
+        def mend() -> str:
+            found = self._vector(rare)
+            with self._vectors() as w:
+                return choose(w, concerned, found, usual, value_type(e.dtype))
+
+        needed = concerned if self._mask is None else self._w.op(f"and {self._kind('i1')} {concerned}, {self._mask}")
+        value = where_any(self._w, needed, self._lanes, self._kind(value_type(e.dtype)), usual, mend)
+        self._known, self._differs = state  # without the ids of expressions that end here
+        self._outer.forget()
+        return value
 
     def _lanes_within(self, e: Call) -> str | None:
         """Return a comparison of a growing index with a bound, as a comparison of 32-bit lane numbers; else None."""

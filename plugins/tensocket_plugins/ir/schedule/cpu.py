@@ -32,6 +32,7 @@ from ..nodes import (
     cast,
     loop,
 )
+from .adjacent import in_vectors
 from .nest import (
     Names,
     ceil_div,
@@ -110,45 +111,9 @@ def vector_loops(body: Iterable[Stmt], names: Names, lanes: int) -> list[Stmt]:
         if isinstance(statement, For) and statement.kind is LoopKind.SERIAL:
             result.append(replace(statement, body=tuple(vector_loops(statement.body, names, lanes))))
             continue
-        if not isinstance(statement, For) or not _over_neighbours(statement):
-            result.append(statement)
-            continue
-        var, extent = statement.var, statement.stop
-        chunk, lane, whole = (names.var(stem, var.dtype) for stem in ("chunk", "lane", "whole"))
-        at = Let(var, chunk + lane)
-        vector = loop(lane, lanes, [at, *statement.body], LoopKind.VECTOR)
-        masked = loop(lane, lanes, [at, If(var < extent, statement.body)], LoopKind.VECTOR)
-        if not is_vector_loop(vector):
-            result.append(statement)
-            continue
-        result += [
-            Let(whole, extent - extent % lanes),
-            loop(chunk, whole, [vector], step=lanes),
-            If(whole < extent, (Let(chunk, whole), masked)),
-        ]
+        vectors = in_vectors(statement, names, lanes) if isinstance(statement, For) else None
+        result += vectors or [statement]
     return result
-
-
-def _over_neighbours(statement: For) -> bool:
-    """Whether a loop reads adjacent elements, perhaps backwards, or one in all iterations, and writes adjacent ones."""
-    name = statement.var.name
-    if statement.kind is not LoopKind.PARALLEL or any(isinstance(s, For | Reduce) for s in statement.body):
-        return False
-    named = definitions(statement.body)
-    read = [substitute(load.index, named) for load in loads(statement.body)]
-    written = [substitute(s.index, named) for s in walk(statement.body) if isinstance(s, Store)]
-    return all(unit_step(index, name) or not _uses(index, name) for index in written) and all(
-        unit_step(index, name) or _is_backwards(index, name) or not _uses(index, name) for index in read)
-
-
-def _is_backwards(index: Expr, name: str) -> bool:
-    """Whether an index is a constant minus a term that grows by one."""
-    return (isinstance(index, Call) and index.function == "sub" and not _uses(index.args[0], name)
-            and unit_step(index.args[1], name))
-
-
-def _uses(index: Expr, name: str) -> bool:
-    return any(isinstance(part, Var) and part.name == name for part in subexpressions(index))
 
 
 def schedule_lanes_of_rows(kernel: Kernel, names: Names) -> Kernel | None:
