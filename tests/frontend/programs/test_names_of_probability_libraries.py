@@ -84,6 +84,9 @@ def test_shared_storages_of_a_worker():
     storage = example.untyped_storage()._new_shared(24, device=example.device)
     out = example.new(storage).resize_(2, 3)
     torch.stack([torch.ones(3), torch.zeros(3)], out=out)
-    assert out.is_shared() and out.tolist() == [[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]]
+    assert out.is_shared()
+    assert out.tolist() == [[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]]
     typed = example._typed_storage()._new_shared(6)
-    assert typed._size() == 6 and typed.dtype is torch.float32 and typed._untyped_storage.is_shared()
+    assert typed._size() == 6
+    assert typed.dtype is torch.float32
+    assert typed._untyped_storage.is_shared()

@@ -35,7 +35,7 @@ def hold_statically(cls: type) -> None:
     """Replace built-in functions among a class's own attributes by static methods."""
     for name, value in tuple(vars(cls).items()):
         if is_built_in(value):
-            setattr(cls, name, staticmethod(value))  # type: ignore[arg-type]  # is_built_in checked it
+            setattr(cls, name, staticmethod(value))
 
 
 __all__ = ["hold_statically", "is_built_in"]
