@@ -40,11 +40,12 @@ class Independent(Distribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """Return the same distributions, repeated to a larger batch shape."""
-        new = super().expand(batch_shape, _instance)
+        new = self._get_checked_instance(type(self), _instance)
+        # First, because subclasses may take attributes of the base class from it.
         new.base_dist = self.base_dist.expand(
             (*torch.Size(batch_shape), *self._event_shape[:self.reinterpreted_batch_ndims]))
         new.reinterpreted_batch_ndims = self.reinterpreted_batch_ndims
-        return new
+        return super().expand(batch_shape, new)
 
     @property
     def has_rsample(self) -> Any:  # type: ignore[override]

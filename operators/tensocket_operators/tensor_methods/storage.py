@@ -81,6 +81,11 @@ class StorageMethods:
         """Return a number that identifies the memory address of the first element; 0 for a tensor without elements."""
         return self._device_state.runtime.data_ptr(plain_handle(self._array)) if self._array.size else 0
 
+    @property
+    def _cdata(self) -> int:
+        """Return a number that identifies the tensor itself while it lives; libraries compare parameters by it."""
+        return id(self)
+
     def is_contiguous(self, memory_format: Any = contiguous_format) -> bool:
         """Whether the tensor has a memory format: by default row-major order without gaps."""
         return in_format(self._array, check_format("is_contiguous", memory_format) or contiguous_format)

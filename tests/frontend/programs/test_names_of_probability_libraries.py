@@ -11,7 +11,7 @@ import pytest
 import tensocket as torch
 from tensocket import _guards, fx
 from tensocket._subclasses import FakeTensorMode
-from tensocket.distributions import Normal, kl, kl_divergence, register_kl
+from tensocket.distributions import Independent, Normal, kl, kl_divergence, register_kl
 from tensocket.distributions.utils import _sum_rightmost
 from tensocket.nn.parameter import Parameter, _ParameterMeta
 from tensocket.profiler import ProfilerAction
@@ -90,3 +90,24 @@ def test_shared_storages_of_a_worker():
     assert typed._size() == 6
     assert typed.dtype is torch.float32
     assert typed._untyped_storage.is_shared()
+
+
+def test_a_subclass_of_independent_takes_attributes_of_its_base():
+    class Reshaped(Independent):
+        @property
+        def _validate_args(self):
+            return self.base_dist._validate_args
+
+        @_validate_args.setter
+        def _validate_args(self, value):
+            self.base_dist._validate_args = value
+
+    whole = Reshaped(Normal(torch.zeros(3), torch.ones(3)), 1).expand([2])
+    assert type(whole) is Reshaped
+    assert whole.log_prob(torch.zeros(2, 3)).tolist() == pytest.approx([-1.5 * np.log(2 * np.pi)] * 2)
+
+
+def test_tensors_have_an_identity():
+    x = torch.ones(2)
+    y = x.view(2)
+    assert x.requires_grad_()._cdata == x._cdata != y._cdata

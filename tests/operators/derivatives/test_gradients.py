@@ -317,7 +317,7 @@ COMPOSED |= {
     "found_in_order": [(lambda x: F.topk(x, 2, 0)[0], X)],
     "found_of_rank": [(lambda x: F.kthvalue(x, 2, 1, True)[0], X)],
     "middle": [(F.median, X)],
-    "scatter_reduce_valid": [(lambda x, y, i: F.scatter_reduce(x, 0, i, y, "mean"), X, Y, INDEX)],
+    "scatter_reduce_valid": [(lambda x, y, i: F.scatter_reduce(x, 0, i, y, "prod"), X, Y, INDEX)],
     "select_scatter": [(lambda x, y: F.select_scatter(x, y, 0, 1), X, ROW)],
     "slice_scatter": [(lambda x, y: F.slice_scatter(x, y, 1, 0, 3, 2), X, Y[:, :2])],
     "split_with_sizes": [(lambda x: F.split_with_sizes(x, [1, 2], 1)[1] * 2, X)],
