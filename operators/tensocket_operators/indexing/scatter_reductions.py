@@ -289,9 +289,9 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
 # -------------------------------------------------------------------------------------------------------- in place
 
 
-def _before(input: Any) -> Any:
-    """Return the tensor as it is before the in-place change, for a gradient that needs it."""
-    return input.clone() if input._key & AUTOGRAD else input
+def _before(input: Any, source: Any) -> Any:
+    """Return the tensor as it is before the in-place change, for a gradient of either operand that needs it."""
+    return input.clone() if (input._key | source._key) & AUTOGRAD else input
 
 
 @composite(
@@ -302,7 +302,7 @@ def _before(input: Any) -> Any:
 def scatter_reduce_(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
     """Apply ``scatter_reduce`` in place."""
     check_separate("scatter_reduce_", input, index, src)
-    return input.copy_(_before(input).scatter_reduce(dim, index, src, reduce, include_self=include_self))
+    return input.copy_(_before(input, src).scatter_reduce(dim, index, src, reduce, include_self=include_self))
 
 
 @composite(
@@ -313,4 +313,4 @@ def scatter_reduce_(input: Any, dim: int, index: Any, src: Any, reduce: str, *, 
 def index_reduce_(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     """Apply ``index_reduce`` in place."""
     check_separate("index_reduce_", input, index, source)
-    return input.copy_(_before(input).index_reduce(dim, index, source, reduce, include_self=include_self))
+    return input.copy_(_before(input, source).index_reduce(dim, index, source, reduce, include_self=include_self))

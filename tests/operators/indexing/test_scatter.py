@@ -236,3 +236,13 @@ def test_results_of_sums_and_means_may_change_before_the_gradient(reduce, device
     (out * torch.tensor([[1.0, 2.0], [3.0, 4.0]], device=device)).sum().backward()
     share = 0.5 if reduce == "mean" else 1.0
     assert source.grad.tolist() == [[share, 2 * share], [3.0, 4.0], [share, 2 * share]]
+
+
+@pytest.mark.parametrize("reduce", ["amax", "prod"])
+def test_gradients_of_a_reduction_into_new_zeros_in_place(reduce, device):
+    source = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], device=device, requires_grad=True)
+    index = torch.tensor([[0, 0], [1, 1], [0, 0]], device=device)
+    out = torch.zeros(2, 2, device=device).scatter_reduce_(0, index, source, reduce, include_self=False)
+    out.sum().backward()
+    expected = [[0, 0], [1, 1], [1, 1]] if reduce == "amax" else [[5, 6], [1, 1], [1, 2]]
+    assert source.grad.tolist() == expected
