@@ -245,7 +245,7 @@ class _Pass:
                 else:
                     with set_grad_enabled(self.create_graph):
                         outputs = self._visit(node, grad, edges)
-                if not retain and node.saved and node.derivative.frees:
+                if not retain and edges and node.saved and node.derivative.frees:  # a captured node has not run
                     node.saved = None
                 # No variable may hold a gradient that is passed on, so that a leaf can take it over without a copy.
                 grad = None
@@ -292,7 +292,7 @@ class _Pass:
         with set_grad_enabled(self.create_graph):
             edges = node.edges if self.kept_edges is None else self.kept_edges.get(node.sequence, ())
             outputs = self._visit(node, [None] * len(node.outputs) if isinstance(node, MultiNode) else None, edges)
-        if not self.retain_graph and node.saved and node.derivative.frees:
+        if not self.retain_graph and edges and node.saved and node.derivative.frees:
             node.saved = None
         self._pass_on(edges, outputs)
         if self.held:

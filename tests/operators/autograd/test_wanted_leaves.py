@@ -107,3 +107,14 @@ def test_the_implicit_gradient_is_one_in_every_dtype(dtype: str) -> None:
     assert (gradient.dtype, gradient.tolist()) == (x.dtype, [3.0, 3.0])
     (x * 3).sum().backward()
     assert x.grad.tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize("make", [lambda x: x * x, lambda x: x @ x, lambda x: (x * x).relu() * x])
+def test_the_node_of_a_wanted_result_keeps_its_saved_tensors(make: Any) -> None:
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    hidden = make(x)
+    (first,) = torch.autograd.grad(hidden.sum(), hidden)
+    assert first.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    (second,) = torch.autograd.grad(hidden.sum(), x)  # no pass has run the nodes between x and hidden
+    (expected,) = torch.autograd.grad(make(x).sum(), x)
+    assert second.tolist() == expected.tolist()
