@@ -30,7 +30,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from gpu_workloads import COPY, WORKLOADS, Library, measure
+from gpu_workloads import WORKLOADS, Library, copy_bandwidth, measure
 
 ROOT = Path(__file__).resolve().parent.parent
 #: What is worth most comes first, in case the time runs out.
@@ -234,8 +234,7 @@ def table(workloads: dict[str, dict[str, Any]]) -> str:
 
     The share is the memory speed of the row, from the bytes that it has to move, over that of the fastest copy.
     """
-    copies = [entry["us"] for entry in workloads.get(COPY, {}).values() if "us" in entry]
-    peak = WORKLOADS[COPY].nbytes / min(copies) if copies else 0.0
+    peak = copy_bandwidth(workloads)
     lines = [f"{'workload':<34}{'tensocket':>12}{'torch':>12}{'cupy':>12}{'vs torch':>10}{'vs cupy':>10}{'GB/s':>8}"
              f"{'of copy':>9}{'TFLOP/s':>9}{'first ms':>10}"]
     for name, row in workloads.items():
@@ -244,10 +243,10 @@ def table(workloads: dict[str, dict[str, Any]]) -> str:
         cells = [f"{times[library]:12.1f}" if times[library] else f"{'error' if library in row else '-':>12}"
                  for library in LIBRARIES]
         ratios = [f"{times[peer] / own:9.2f}x" if own and times[peer] else f"{'-':>10}" for peer in LIBRARIES[1:]]
-        speed = work.nbytes / own if own and work else 0.0
-        ends = [f"{speed / 1e3:8.0f}" if speed else f"{'-':>8}",
-                f"{speed / peak:9.0%}" if speed and peak else f"{'-':>9}",
-                f"{work.flops / own / 1e6:9.1f}" if own and work and work.flops else f"{'-':>9}",
+        bandwidth, throughput = (work.bandwidth(own), work.throughput(own)) if own and work else (0.0, 0.0)
+        ends = [f"{bandwidth:8.0f}" if bandwidth else f"{'-':>8}",
+                f"{bandwidth / peak:9.0%}" if bandwidth and peak else f"{'-':>9}",
+                f"{throughput:9.1f}" if throughput else f"{'-':>9}",
                 f"{row['tensocket'].get('first_ms', 0):10.0f}" if own else f"{'-':>10}"]
         lines.append(f"{name:<34}" + "".join((*cells, *ratios, *ends)))
     return "\n".join(lines)

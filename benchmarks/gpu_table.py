@@ -11,22 +11,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpu_workloads import COPY, WORKLOADS
+from gpu_workloads import WORKLOADS, copy_bandwidth
 
 
 def speed(name: str, microseconds: float, peak: float) -> str:
-    """Return the rate of a workload: GB/s and its share of the fastest copy, or TFLOP/s."""
+    """Return the rate of a workload as text: GB/s and its share of the fastest copy, or TFLOP/s."""
     work = WORKLOADS[name]
     if work.nbytes:
-        rate = work.nbytes / microseconds / 1e3
-        return f"{rate:,.0f} GB/s, {rate / peak:.0%} of a copy"
-    return f"{work.flops / microseconds / 1e6:,.1f} TFLOP/s" if work.flops else ""
+        bandwidth = work.bandwidth(microseconds)
+        return f"{bandwidth:,.0f} GB/s" + (f", {bandwidth / peak:.0%} of a copy" if peak else "")
+    return f"{work.throughput(microseconds):,.1f} TFLOP/s" if work.flops else ""
 
 
 def rows(workloads: dict[str, dict[str, Any]]) -> list[str]:
     """Return the lines of the table."""
-    copies = [entry["us"] for entry in workloads[COPY].values() if "us" in entry]
-    peak = WORKLOADS[COPY].nbytes / min(copies) / 1e3
+    peak = copy_bandwidth(workloads)
     lines = ["| row | µs | PyTorch's, µs | ratio | CuPy's, µs | ratio | rate |", "|---|---|---|---|---|---|---|"]
     for name, row in workloads.items():
         own = row["tensocket"].get("us")

@@ -83,6 +83,14 @@ class Workload:
     flops: int = 0
     calls: int = 1
 
+    def bandwidth(self, microseconds: float) -> float:
+        """Return the GB/s of one call; 0 if memory does not limit the work."""
+        return self.nbytes / microseconds / 1e3
+
+    def throughput(self, microseconds: float) -> float:
+        """Return the TFLOP/s of one call; 0 if arithmetic does not limit the work."""
+        return self.flops / microseconds / 1e6
+
 
 @dataclass(frozen=True)
 class Expression:
@@ -263,6 +271,12 @@ WORKLOADS: Final[dict[str, Workload]] = {
     "training_step_1024": Workload(_training_step, flops=2 * 1024**3 * 8),
     "gpt_step": Workload(_gpt),
 }  # fmt: skip
+
+
+def copy_bandwidth(workloads: Mapping[str, Mapping[str, Any]]) -> float:
+    """Return the GB/s of the fastest library's copy in a report; 0 if the report has none."""
+    copies = [entry["us"] for entry in workloads.get(COPY, {}).values() if "us" in entry]
+    return WORKLOADS[COPY].bandwidth(min(copies)) if copies else 0.0
 
 
 def measure(library: Library, workload: Workload, seconds: float) -> dict[str, float | None]:

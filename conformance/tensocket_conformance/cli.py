@@ -14,7 +14,7 @@ from rich.text import Text
 from . import report
 from .case import DEFAULT_TIER, TIERS, Outcome, Result
 from .runner import Run, open_run
-from .suite import BadProfile, Selection, UnknownSubject, all_cases, subject
+from .suite import BadProfile, NothingSelected, Selection, UnknownSubject, all_cases, subject
 
 _USAGE = 2
 _PROFILE = 3
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _repro_parser().parse_args(arguments[1:]) if repeat else _parser().parse_args(arguments)
     try:
         return _repeat(options) if repeat else _run(options)
-    except UnknownSubject as error:
+    except (UnknownSubject, NothingSelected) as error:
         print(f"tensocket conformance: {error}", file=sys.stderr)
         return _USAGE
     except BadProfile as error:
@@ -83,9 +83,6 @@ def _run(options: argparse.Namespace) -> int:
     available = all_cases(tested.dtypes)
     selection = Selection(options.tier, options.quick, options.select, options.shard)
     chosen = selection.apply(available)
-    if not chosen:
-        print(f"tensocket conformance: no case matches {options.select!r}", file=sys.stderr)
-        return _USAGE
     if options.list:
         print("\n".join(case.id for case in chosen))
         return 0

@@ -60,10 +60,12 @@ class Conformance:
         except suite.BadProfile as error:
             pytest.exit(str(error), _PROFILE)
         available = suite.all_cases(tested.dtypes)
-        chosen = suite.Selection(self.config.getoption("--tier"), self.config.getoption("--quick"),
-                                 self.config.getoption("--conformance-select")).apply(available)
-        if not chosen:
-            pytest.exit("no conformance case is selected", _NOT_RUN)
+        selection = suite.Selection(self.config.getoption("--tier"), self.config.getoption("--quick"),
+                                    self.config.getoption("--conformance-select"))
+        try:
+            chosen = selection.apply(available)
+        except suite.NothingSelected as error:
+            pytest.exit(str(error), _NOT_RUN)
         self.run = runner.open_run(tested, available)
         self.collected = len(chosen)
         return chosen

@@ -51,6 +51,10 @@ class UnknownSubject(Exception):
     """Error: no installed backend has this name."""
 
 
+class NothingSelected(ts.errors.ArgumentError):
+    """Error: no case is selected."""
+
+
 def subject(device: str, seed: int = 0) -> Subject:
     """Return the device called ``device``, with the declarations of its backend.
 
@@ -123,14 +127,28 @@ class Selection:
         return self.tier or (TIERS[-1] if self.quick or self.pattern else DEFAULT_TIER)
 
     def apply(self, cases: list[Case]) -> list[Case]:
-        """Return the selected cases, in order; empty if none matches."""
+        """Return the selected cases, in order.
+
+        Raises:
+            NothingSelected: There are none: no id matches the pattern, or there are fewer operators than parts.
+        """
         chosen = [case for case in cases if case.tier <= self.highest]
         if self.quick:
             chosen = quick_sample(chosen)
         if self.pattern is not None:
             chosen = [case for case in chosen if fnmatchcase(case.id, self.pattern)]
+        if not chosen:
+            raise NothingSelected(
+                "conformance", f"the pattern {self.pattern!r}",
+                f"it matches the id of a {'case of the quick run' if self.quick else 'case'} up to tier {self.highest}",
+                "see the ids with --list, and check --tier")
         part, parts = self.shard
         families = list(dict.fromkeys(case.family for case in chosen))
+        if part > len(families):
+            raise NothingSelected(
+                "conformance", f"part {part} of {parts}",
+                f"parts have whole operators, and the selection has {len(families)}",
+                f"take parts up to {len(families)}, or select more cases")
         mine = set(families[part - 1::parts])
         chosen = [case for case in chosen if case.family in mine]
         wanted = _with_prerequisites(chosen, {case.id: case for case in cases})

@@ -60,9 +60,9 @@ def _index(input: Any, indices: Any) -> Any:
 
 
 #: Functions other than operators that programs and graphs call by names in ``aten``, by these names.
-FUNCTIONS_OF_GRAPHS: Final[dict[str, Any]] = {
-    "_pin_memory": factory(_pin_memory), "is_pinned": factory(_is_pinned), "index": factory(_index),
-    "_int_mm": factory(int_mm), "_grouped_mm": factory(grouped_mm), "_scaled_mm": factory(scaled_product)}
+FUNCTIONS_OF_GRAPHS: Final[dict[str, Any]] = {name: factory(function, name) for name, function in {
+    "_pin_memory": _pin_memory, "is_pinned": _is_pinned, "index": _index, "_int_mm": int_mm, "_grouped_mm": grouped_mm,
+    "_scaled_mm": scaled_product}.items()}
 
 
 class Overloads:

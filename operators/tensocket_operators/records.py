@@ -81,4 +81,3 @@ from .sorting import sorting, unique  # noqa: F401
 from .special import bessel, error, gamma, incomplete_gamma, polynomials  # noqa: F401
 
 define_forms()
-from . import handler_forms as _handler_forms  # noqa: E402, F401  names operators of all families

@@ -22,8 +22,8 @@ LIBRARY: Final = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _NO_DEVICE: Final = 100  # CUDA_ERROR_NO_DEVICE
 
 
-def check_driver() -> None:
-    """Load the driver's library and look for devices. NVML counts them; without it, CUDA starts here.
+def check_driver() -> int:
+    """Load the driver's library, and return the number of devices. NVML counts them; without it, CUDA starts here.
 
     Raises:
         Unavailable: The library, a function of it or a device is missing.
@@ -40,6 +40,7 @@ def check_driver() -> None:
     if number == 0:
         raise Unavailable("no NVIDIA GPU is visible to the driver",
                           "check nvidia-smi and the environment variable CUDA_VISIBLE_DEVICES")
+    return number
 
 
 def _count_by_driver(library: ctypes.CDLL) -> int:
@@ -101,6 +102,7 @@ class CudaBackend(Backend):
 
     def __init__(self) -> None:
         self._driver: Any = None
+        self._devices: int | None = None
         self._process: int | None = None
 
     @property
@@ -124,7 +126,7 @@ class CudaBackend(Backend):
         Raises:
             Unavailable: With the first piece that is missing.
         """
-        check_driver()
+        self._devices = check_driver()
         driver = load_pycuda()
         nvrtc = check_nvrtc()
         supported = driver.get_driver_version()
@@ -134,9 +136,8 @@ class CudaBackend(Backend):
                 f"{nvrtc[0]}.{nvrtc[1]}", f"update the NVIDIA driver to one for CUDA {nvrtc[0]}")
 
     def device_count(self) -> int:
-        """Return the number of devices that CUDA shows; starts CUDA only if nothing else can tell."""
-        number = visible.count() if self._process is None else None
-        return int(self.driver.Device.count()) if number is None else number
+        """Return the number of devices that the probe found; without a probe, start CUDA and ask it."""
+        return int(self.driver.Device.count()) if self._devices is None else self._devices
 
     def device_info(self, index: int) -> DeviceInfo:
         """Return model, memory and driver of a device, without creating a context."""

@@ -73,6 +73,23 @@ def test_a_shard_is_two_numbers(text, capsys):
     assert f"{text!r} is not I/N with 1 <= I <= N, such as 2/8" in capsys.readouterr().err
 
 
+def test_a_shard_beyond_the_operators_says_how_many_there_are(double, capsys):
+    assert main([double(), "--select", "T2.op.add/f32/prime#[01]", "--shard", "2/3"]) == 2
+    assert capsys.readouterr().err == (
+        "tensocket conformance: [conformance] part 2 of 3 — parts have whole operators, and the selection has 1 — take "
+        "parts up to 1, or select more cases\n")
+
+
+@pytest.mark.parametrize(("options", "rule"), [
+    ([], "it matches the id of a case up to tier T5"), (["--tier", "T1"], "it matches the id of a case up to tier T1"),
+    (["--quick"], "it matches the id of a case of the quick run up to tier T5")])
+def test_a_pattern_without_cases_says_what_it_has_to_match(double, capsys, options, rule):
+    assert main([double(), "--select", "T2.op.nosuch*", *options]) == 2
+    assert capsys.readouterr().err == (
+        f"tensocket conformance: [conformance] the pattern 'T2.op.nosuch*' — {rule} — see the ids with --list, and "
+        "check --tier\n")
+
+
 @pytest.mark.parametrize("arguments", [
     ["nosuchdevice"], ["cpu:7"], ["CPU"], ["cpu", "--select", "T2.op.nosuch*"],
     ["repro", "T2.op.nosuch/f32/x#0", "--device", "cpu"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import subprocess
 import sys
 
@@ -61,6 +63,17 @@ def test_modules_are_attributes_before_their_import(name):
     if name in ("as_torch", "__future__"):  # the first changes the names of modules
         pytest.skip("an import with effects, or a name that Python's own syntax takes")
     assert _run(code)[-1] == "True"
+
+
+def test_the_list_of_modules_is_the_folder():
+    modules = {module.name for module in pkgutil.iter_modules(torch.__path__)}
+    assert modules - {"__main__", "cli", "namespace", "notices"} == later.MODULES
+
+
+@pytest.mark.parametrize("name", ["namespace.legacy", "namespace.private"])
+def test_the_list_of_names_has_those_of_modules_that_serve_nothing_else(name):
+    listed = {key for key, module in later.SOURCES.items() if module == name}
+    assert listed == set(importlib.import_module(f"tensocket.{name}").__all__)
 
 
 def test_names_are_those_of_their_modules():

@@ -70,3 +70,19 @@ def test_sums_in_another_order_are_not_launched(asked: list[bool]) -> None:
     for _ in range(12):
         torch.linalg.vecdot(x, y, dim=0)
     assert not any(asked)
+
+
+def test_slow_calls_are_launched_sooner(asked: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.tensor(contents(0, (3, 5)), dtype=torch.float32)
+    monkeypatch.setattr(fronts, "LAUNCHED_CALLS", 50)
+
+    def recorded(seconds_per_call: float) -> bool:
+        clear_tables()
+        asked.clear()
+        monkeypatch.setattr(fronts, "_CALL_SECONDS", seconds_per_call)
+        for _ in range(12):
+            torch.logsumexp(x, 1)
+        return any(asked)
+
+    assert recorded(1e-9)
+    assert not recorded(1e9)

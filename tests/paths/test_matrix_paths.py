@@ -96,6 +96,9 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "linalg.householder_product": lambda t: la.householder_product(*_reflectors(t)),
     "orgqr": lambda t: ts.orgqr(*_reflectors(t)),
     "ormqr": lambda t: ts.ormqr(*_reflectors(t), _wide(t).mT, True, True),
+    "linalg.lstsq": lambda t: la.lstsq(_wide(t).mT, _square(t, 5)), "linalg.lstsq cut": lambda t: la.lstsq(
+        _wide(t), _square(t, 3), 0.3),
+    "linalg.lstsq gels": lambda t: la.lstsq(_wide(t), _square(t, 3), driver="gels"),
     "linalg.matrix_power": lambda t: la.matrix_power(_square(t), 0),
 }
 
@@ -117,7 +120,8 @@ def test_shortcuts_compute_the_bits_of_the_composition(name: str, dtype: Any) ->
     lambda: la.inv(ts.zeros(3, 3)), lambda: la.cholesky(-ts.eye(3)), lambda: la.solve(ts.zeros(3, 3), ts.ones(3)),
     lambda: la.svd(ts.full((2, 2), ts.inf)), lambda: la.eig(ts.full((2, 2), ts.nan)),
     lambda: la.lu_factor(ts.zeros(3, 3)), lambda: la.inv_ex(ts.zeros(2, 2), check_errors=True),
-    lambda: ts.cholesky_inverse(ts.zeros(2, 2))])
+    lambda: ts.cholesky_inverse(ts.zeros(2, 2)), lambda: la.lstsq(
+        ts.tensor([[1.0, 0.0], [1.0, 0.0]]), ts.ones(2, 1), driver="gels")])
 def test_the_composition_raises_errors(run: Callable[[], Any]) -> None:
     with pytest.raises(la.LinAlgError):
         run()

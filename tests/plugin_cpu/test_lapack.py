@@ -187,6 +187,28 @@ def test_strided_matrices(lapack, rng, shape):
     near(u * s[..., None, :] @ vh, a, 1e-12)
 
 
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize("shape", [(3, 3), (40, 7), (7, 40), (1, 4), (4, 1)])
+def test_least_squares(lapack, rng, dtype, shape):
+    a, b = values(rng, shape, dtype), values(rng, (shape[0], 3), dtype)
+    kept = a.copy(), b.copy()
+    found, info = lapack.least_squares(a, b)
+    assert (info, found.dtype) == (0, a.dtype)
+    wide = np.result_type(dtype, np.float64)
+    near(found, np.linalg.lstsq(a.astype(wide), b.astype(wide))[0], 100 * BOUNDS[dtype])
+    np.testing.assert_array_equal(a, kept[0])
+    np.testing.assert_array_equal(b, kept[1])
+
+
+def test_least_squares_without_full_rank_and_of_other_operands(lapack):
+    a = np.zeros((3, 2))
+    a[:, 0] = 1
+    assert lapack.least_squares(a, np.ones((3, 1)))[1] == 2
+    assert lapack.least_squares(np.stack([a, a]), np.ones((2, 3, 1))) is NotImplemented
+    assert lapack.least_squares(a, np.ones((3, 1), np.float32)) is NotImplemented
+    assert lapack.least_squares(a, np.ones((3, 0))) is NotImplemented
+
+
 def test_not_a_number_is_refused(lapack):
     a = np.ones((30, 30), np.float32)
     a[3, 4] = np.nan

@@ -196,6 +196,9 @@ def test_strided_operands_are_not_copied(rng):
               values(rng, (4, 9), np.float32)[:, 2:7], values(rng, (4, 2, 3, 5), np.float32).transpose(0, 2, 1, 3)):
         assert oriented(x)[0] is x
     heads = values(rng, (4, 6, 2, 5), np.float32).transpose(0, 2, 1, 3)
+    rows = np.ones((4, 5, 6), np.float32)
+    assert batch_steps((4,), (rows, rows[:1], rows[0], rows[::-2])) == [(1, 4), (0, 120), (0, 0), (0, 0), (0, -240)]
+    assert batch_steps((1,), (rows[:1], rows[0])) == [(1, 1), (0, 0), (0, 0)]
     assert batch_steps((4, 2), (heads, np.ones((2, 5, 6), np.float32))) == [(4, 2), (240, 20), (0, 120)]
 
 

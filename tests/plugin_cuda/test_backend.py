@@ -188,7 +188,7 @@ def test_driver_older_than_nvrtc(monkeypatch, pycuda):
 
 def test_everything_is_there(monkeypatch, pycuda):
     pytest.importorskip("cuda.bindings")
-    with_library(monkeypatch, FakeLibrary())
+    with_library(monkeypatch, FakeLibrary(devices=2))
     cuda = CudaBackend()
     cuda.probe()
     assert cuda.device_count() == 2
@@ -215,7 +215,9 @@ def test_nvml_counts_devices_without_starting_cuda(monkeypatch, pycuda, driver, 
     pytest.importorskip("cuda.bindings")
     library = FakeLibrary()
     library.cuInit = lambda flags: pytest.fail("cuInit makes CUDA unusable in forked children")
-    with_library(monkeypatch, library, FakeNvml())
+    nvml, opened = FakeNvml(), []
+    nvml.nvmlInit_v2 = lambda: opened.append(0) or 0
+    with_library(monkeypatch, library, nvml)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if chosen is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
@@ -225,7 +227,7 @@ def test_nvml_counts_devices_without_starting_cuda(monkeypatch, pycuda, driver, 
     cuda = CudaBackend()
     cuda.probe()
     assert cuda.device_count() == number
-    assert driver.calls == []
+    assert (driver.calls, opened) == ([], [0])
 
 
 @pytest.mark.parametrize("nvml", [FakeNvml(start=9), FakeNvml(split=1), object()])

@@ -44,3 +44,9 @@ def test_the_page_has_ratios_rates_and_failures(tmp_path):
     assert "Conformance: 1,201 PASS.\n" in both.stdout
     assert "| `matmul_4096_f32` | 1,000,000.0 | 500,000.0 | 0.50 |" in both.stdout
     assert "| `copy_256MiB` | 4,000.0 | 1,000.0 | 0.25 |" in both.stdout
+    # A copy that failed leaves the others without a share.
+    report["benchmark"]["workloads"] = {"copy_256MiB": {"tensocket": {"error": "KernelError: no"}},
+                                        "add_16M": {"tensocket": {"us": 1000.0}}}
+    path.write_text(json.dumps(report), "utf-8")
+    done = subprocess.run([sys.executable, str(SCRIPT), str(path)], capture_output=True, text=True, check=True)
+    assert "| `add_16M` | 1,000.0 |  |  |  |  | 201 GB/s |" in done.stdout

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import tensocket_opencl
@@ -191,6 +192,21 @@ def test_driver_that_cannot_build_is_refused_when_opened(backend, monkeypatch):
     message = r"device 'opencl:0' \(.*\) — its driver must be able to run kernels, but: .*choose another OpenCL device"
     with pytest.raises(BackendUnavailable, match=message):
         backend.open(0)
+
+
+def test_additions_at_equal_positions_are_in_order_only_on_request():
+    assert "deterministic" not in tensocket_opencl.DESCRIPTOR.profile.features
+    ts = pytest.importorskip("tensocket")
+    rng = np.random.default_rng(0)
+    index, values, expected = rng.integers(0, 4, 100_000), rng.normal(size=100_000).astype("f"), np.zeros(4, "f")
+    np.add.at(expected, index, values)  # one after the other, in float32
+    ts.use_deterministic_algorithms(True)
+    try:
+        places, added = ts.tensor(index).to("opencl"), ts.tensor(values).to("opencl")
+        result = ts.zeros(4, device="opencl").scatter_add(0, places, added)
+    finally:
+        ts.use_deterministic_algorithms(False)
+    assert result.tolist() == expected.tolist()
 
 
 def test_claims_are_narrowed_to_the_device(backend):

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_core.tensor import Tensor
-from tensocket_operators.random.positions import fork_rng_states, rng_states
+from tensocket_operators.random.positions import from_positions, positions
 
 from ..capture.guards import Effect, Guards
 from ..capture.object_words import TENSOR_SLOTS, ArrayPart
@@ -97,7 +97,7 @@ def undone(guards: Guards, tensors: Iterable[Any]) -> Iterator[Rollback]:
     """Undo all that a block changes: state of the program, elements of tensors, positions of random streams."""
     rollback = Rollback(guards, tensors)
     try:
-        with fork_rng_states(rng_states()):
+        with from_positions(positions()):
             yield rollback
     finally:
         rollback.undo()

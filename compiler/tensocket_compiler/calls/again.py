@@ -9,7 +9,7 @@ from tensocket_core.autograd.differentiate import partial_gradients
 from tensocket_core.autograd.engine import outside_of_passes
 from tensocket_core.pytree import tree_flatten
 from tensocket_core.tensor import Tensor
-from tensocket_operators.random.positions import fork_rng_states, rng_states
+from tensocket_operators.random.positions import from_positions, positions
 from tensocket_plugins.contract.errors import AutogradError
 
 from ..autograd.joint import is_live
@@ -36,7 +36,7 @@ class Again:
                  tensors: Sequence[Any]) -> None:
         self._variant, self._call, self._tensors = variant, (function, args, kwargs), tensors
         self._versions, self._arrays = [count_of(x) for x in tensors], [x._array for x in tensors]
-        self._positions = rng_states() if variant.draws else {}
+        self._positions = positions() if variant.draws else {}
 
     def __call__(self, given: Sequence[Any]) -> list[Any]:
         """Return the gradients of the leaves as functions of those of the outputs and of the leaves.
@@ -46,7 +46,7 @@ class Again:
         """
         variant, tensors, (function, args, kwargs) = self._variant, self._tensors, self._call
         assert variant.backward is not None
-        with alone(), outside_of_passes(), fork_rng_states(self._positions):
+        with alone(), outside_of_passes(), from_positions(self._positions):
             if not self._is_unchanged():
                 raise AutogradError("backward", "create_graph=True behind a compiled function, and a change of what it "
                                     "read", "gradients of gradients call the function again, as it was",

@@ -18,7 +18,7 @@ from tensocket_core.dispatch.modes import thread_state
 from tensocket_core.keys import AUTOGRAD
 from tensocket_core.pytree import tree_flatten
 from tensocket_core.tensor import Tensor
-from tensocket_operators.random.positions import fork_rng_states, restore_rng_states, rng_states
+from tensocket_operators.random.positions import from_positions, positions, restore_positions
 from tensocket_plugins.contract.dtypes import float64
 from tensocket_plugins.contract.errors import TensocketError
 
@@ -79,7 +79,7 @@ class World:
         """Return the present state."""
         counters = [(x, x._version_counter) for _, x in self.named.values()]
         return State([x.clone() for x in self.views], [(x, x[0]) for _, x in counters if type(x) is list],
-                     [x for x, counter in counters if counter is None], rng_states(),
+                     [x for x, counter in counters if counter is None], positions(),
                      [place.save() for place in self.variant.places])
 
     def restore(self, state: State) -> None:
@@ -92,7 +92,7 @@ class World:
         for counter, version in state.versions:
             if counter[0] != version:
                 counter[0] = version
-        restore_rng_states(state.positions)
+        restore_positions(state.positions)
         for assign in state.assign:
             assign()
 
@@ -105,7 +105,8 @@ class World:
 
     def values(self, result: Any, before: State) -> Values:
         """Return everything that a run computed, from its result and from what it wrote."""
-        found: Values = {"the random number generators": rng_states()}
+        drawn = {generator: position for generator, position in positions().items() if generator in before.positions}
+        found: Values = {"the random number generators": drawn}
         leaves, structure = tree_flatten(result)
         found["the structure of the result"] = structure
         live = []
@@ -171,7 +172,7 @@ class World:
         if backward is None or not live:
             return {}
         leaves = backward.leaves(self.tensors)
-        with fork_rng_states(rng_states()):
+        with from_positions(positions()):
             found = partial_gradients(live, leaves, [_waves(x).to(x.dtype) for x in live])
         names = [f"the gradient of {self.named[id(x)][0]}" for x in leaves]
         return {name: None if x is None else x.detach() for name, x in zip(names, found, strict=True)}

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tensocket_core.device import open_device
 from tensocket_core.dispatch.modes import ACTIVE, STATE
-from tensocket_operators.random.positions import rng_states
+from tensocket_operators.random.positions import positions
 from tensocket_plugins.contract.errors import CompileError
 
 from ..autograd.joint import graph_states, has_graphs
@@ -243,7 +243,7 @@ class CompiledFunction:
             kwargs: Its arguments by name.
         """
         open_device("meta")  # shapes are inferred there
-        rng_states()  # makes the generators of all devices
+        positions()  # makes the generators of all devices
         moving = () if known else self._moving.present()
         arguments = ArgumentGuard(args, kwargs, moving=moving, begins=True)
         seen = observe(self.function, args, kwargs)

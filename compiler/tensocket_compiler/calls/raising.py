@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tensocket_operators.random.positions import restore_rng_states, rng_states
+from tensocket_operators.random.positions import positions, restore_positions
 from tensocket_plugins.contract.errors import TensocketError
 
 from ..capture.recorder import CannotRecord, Operation
@@ -42,9 +42,9 @@ def run_or_repeat(variant: Variant, tensors: Sequence[Any], again: Any, call: Ca
         again: See ``Variant``.
         call: Calls the function.
     """
-    positions = rng_states()
+    began = positions()
     try:
         return variant(tensors, again)
     except TensocketError:
-        restore_rng_states(positions)
+        restore_positions(began)
     return call()

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_core.device import open_device
-from tensocket_operators.random.positions import rng_states
+from tensocket_operators.random.positions import positions
 from tensocket_operators.reductions.value_checks import checked_range
 from tensocket_plugins.contract.errors import AutogradError, TensocketError
 from tensocket_plugins.contract.plans import WordsPlan
@@ -25,7 +25,7 @@ from ..capture.places import Place
 from ..capture.recorder import CannotRecord, Range, Recorder, Recording
 from ..capture.state import quick_test, unwatched_state
 from ..capture.warned import Warned
-from ..execute.elements import elements_reader
+from ..execute.relations import holds_for, relations_at_start
 from ..execute.runner import Runner
 from ..memory.regions import Region
 from .apart import check_apart
@@ -73,7 +73,8 @@ class Variant:
 
     def __init__(self, guards: Guards, arguments: ArgumentGuard, signature: Signature, runner: Runner, results: Results,
                  effects: Sequence[Any], recording: Recording, inputs: Sequence[Region],
-                 versions: Versions, backward: Backward | None, captured: Sequence[Any]) -> None:
+                 versions: Versions, backward: Backward | None, captured: Sequence[Any],
+                 relations: Sequence[Relation]) -> None:
         self.guards, self.arguments, self.runner, self.recording = guards, arguments, runner, recording
         self.hits = self.used = self.next_check = 0
         self.draws = self.raises = False
@@ -87,7 +88,7 @@ class Variant:
                         if x.region.buffer.kind != "constant"]
         written = {x.buffer for operation in recording.operations for x in operation.writes}
         self._written = [k for k, x in enumerate(inputs) if x.buffer in written]
-        self._related = related_holds(recording.notes.relations, inputs)
+        self._related = holds_for(relations, inputs)
         #: Calls that run apart, behind the graph.
         self.apart: Sequence[Callable[[], Any]] = ()
 
@@ -181,29 +182,6 @@ class Variant:
             RUNNING.compiled -= 1
 
 
-def related_holds(relations: Sequence[Relation], inputs: Sequence[Region]) -> Callable[[Sequence[Any]], bool]:
-    """Return whether elements that the captured run compared are equal where they were, for the arguments of a call.
-
-    Args:
-        relations: Comparisons of elements.
-        inputs: Regions of the arguments.
-    """
-    if not relations:
-        return lambda tensors: True
-    regions = list(dict.fromkeys(x for relation in relations for x in (relation.left, relation.right)))
-    position = {x.buffer: k for k, x in enumerate(inputs)}
-    # Arguments are the only regions of their buffers.
-    given = [(None, position[x.buffer]) if x.buffer in position else (x.array(x.buffer.array), -1) for x in regions]
-    places = [(regions.index(x.left), regions.index(x.right), x.held) for x in relations]
-    read = elements_reader(regions)
-
-    def holds(tensors: Sequence[Any]) -> bool:
-        values = read([tensors[k]._array if array is None else array for array, k in given])
-        return all((values[left] == values[right]) is held for left, right, held in places)
-
-    return holds
-
-
 def _readable(tensor: Any) -> Any:
     array = tensor._array
     return array if isinstance(array, np.ndarray) else tensor
@@ -266,10 +244,10 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
     except CannotRecord as error:
         return function(*args, **kwargs), error
     buffers = len(recorder.recording.memory.buffers)
-    before, positions = Before(guards, tensors, buffers), rng_states()
+    before, began = Before(guards, tensors, buffers), positions()
     with recorder:
         result = function(*args, **kwargs)
-    draws = rng_states() != positions
+    draws = positions() != began
     try:
         before.check_gradients()
         with shown(function):
@@ -308,10 +286,7 @@ def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call:
     check_apart(recorder, effects, guards.seen, bool(results.live))
     slots = find_slots(effects, guards.moving, results, recorder, reads)
     versions = find_versions(recording, tensors, arguments.given)
-    for relation in recording.notes.relations:
-        if relation.name != "eq" or not all(
-                isinstance(x, Region) and x.buffer.kind == "input" for x in (relation.left, relation.right)):
-            raise CannotRecord("it depends on the value of a step count")
+    relations = relations_at_start(recording)
     backward, saved, forward = None, [], recording
     if results.live:
         joint = record_backward(recorder, results.live, [*tensors, *captured])
@@ -328,7 +303,7 @@ def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call:
     results.finish()
     recording.memory.release()
     made = Variant(guards, arguments, Signature(arguments, *call), runner, results, slots, recording, inputs, versions,
-                   backward, captured)
+                   backward, captured, relations)
     made.raises, made.apart = raises, recorder.options.calls
     return made
 

@@ -74,7 +74,7 @@ UNREPLAYABLE: Final[dict[types.CodeType, str]] = {
     **{_code_of(member): "it reads or sets the state of a random number generator" for member in (
         generator.manual_seed, generator.seed, generator.initial_seed, generator.get_rng_state, generator.set_rng_state,
         *(vars(generator.Generator)[name] for name in ("manual_seed", "seed", "initial_seed", "get_state", "set_state",
-                                                       "position")))},
+                                                       "clone_state", "position", "__reduce__")))},
     _code_of(vars(Tensor)["data_ptr"]): "it reads an address",
     **{_code_of(vars(Tensor)[name]): "it reads where a tensor lies in its storage"
        for name in ("storage_offset", "untyped_storage", "storage")},

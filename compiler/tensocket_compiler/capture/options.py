@@ -32,29 +32,49 @@ class OptionPlace(Place):
     """The place of an option.
 
     Attributes:
-        number: A tensor without dimensions, of float64 on the host; the graph reads the option there.
+        number: A tensor of float64 on the host, without dimensions, or with one for a tuple; the graph reads the
+            option there.
+        elements: Its elements.
     """
 
-    __slots__ = ("_element", "number")
+    __slots__ = ("_array", "_form", "elements", "number")
 
     def __init__(self, owner: Any, label: str, path: str, fact: Any = None) -> None:
         super().__init__(owner, label, path, fact)
-        self.number = full((), 0.0, dtype=float64, device="cpu")
-        self._element = self.number._array
+        self._form = _form_of(self.read())
+        self.number = full(self._form or (), 0.0, dtype=float64, device="cpu")
+        self.elements = list(self.number.unbind(0)) if self._form else [self.number]
+        self._array = self.number._array
 
     def content(self) -> Any:
-        """Return ``number`` with the value of the option; the option itself if it is not a float."""
+        """Return ``number`` with the value of the option; the option itself if it has become something else."""
         value = self.read()
-        if type(value) is not float:
+        if not self.fits(value):
             return value
-        self._element[()] = value
+        self._array[...] = value
         return self.number
+
+    def fits(self, value: Any) -> bool:
+        """Whether an option is as it was: a float, or as many of them."""
+        return self._form is not None and _form_of(value) == self._form
+
+    def numbers(self, number: Callable[[Any], Any]) -> Any:
+        """Return the option with ``number(element)`` in place of each of its numbers."""
+        found = tuple(map(number, self.elements))
+        return found if self._form else found[0]
+
+
+def _form_of(value: Any) -> tuple[int, ...] | None:
+    """Return the sizes of what holds an option; None if it is neither a float nor a tuple of floats."""
+    if type(value) is tuple and value and all(type(x) is float for x in value):
+        return (len(value),)
+    return () if type(value) is float else None
 
 
 def moved_option(effect: Effect, seen: Observation | None) -> OptionPlace | None:
     """Return the place of a change of an option that the observed call read; None for others."""
     if seen is None or (id(effect.owner), effect.label) not in seen.options or not (
-            type(effect.old) is type(effect.new) is float):
+            None is not _form_of(effect.old) == _form_of(effect.new)):
         return None
     return OptionPlace(effect.owner, effect.label, effect.path, effect.fact)
 
@@ -100,12 +120,12 @@ class OptionReads:
     def number_at(self, table: dict[str, Any], key: str) -> Any:
         """Return an option: a symbolic number if graphs read it at each call."""
         place = self.places.get((id(table), f"[{key!r}]"))
-        if place is None or self.is_apart or type(table[key]) is not float:
+        if place is None or self.is_apart or not place.fits(table[key]):
             return table[key]
         if self.calls or table[key] is not self._values[place.key]:
             self._reasons.append(f"it reads {place.path} after it has been set")
             return table[key]
-        return self._number(place.number)
+        return place.numbers(self._number)
 
     def run(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Run a call apart."""

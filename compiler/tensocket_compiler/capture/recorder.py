@@ -24,8 +24,8 @@ from tensocket_operators.kinds.pointwise import Pointwise
 from tensocket_operators.kinds.reduction import Reduction
 from tensocket_operators.kinds.row import SoftmaxLike
 from tensocket_operators.linalg.kind import MatMul
-from tensocket_operators.random.generator import Generator, generator_of
-from tensocket_operators.random.positions import fork_rng_states, rng_states
+from tensocket_operators.random.generator import Generator
+from tensocket_operators.random.positions import from_positions, positions
 from tensocket_plugins.contract.drafts import drafting
 from tensocket_plugins.contract.dtypes import DType, int64
 from tensocket_plugins.contract.errors import TensocketError
@@ -169,7 +169,8 @@ class Recorder(TorchDispatchMode):
         #: Number of operations before the last call that runs apart.
         self.apart_at = 0
         self._alive: list[Any] = []
-        self._written: set[int] = set()
+        #: The last operation that wrote to each buffer.
+        self._writers: dict[int, Operation] = {}
         #: States of the random streams when the run began, and before and after each call.
         self._drawn: list[tuple[Any, Any]] = []
         #: Calls of the factories that made constants, by buffer; recorded when something writes to one.
@@ -186,7 +187,7 @@ class Recorder(TorchDispatchMode):
         return self.recording.memory.region(array, tensor.dtype, device=tensor._device_state)
 
     def __enter__(self) -> Any:
-        self._start, self._drawn = rng_states(), []
+        self._start, self._drawn = positions(), []
         if OVERRIDDEN_KERNELS:
             self.recording.reasons.append("kernels of built-in operators are overridden")
         VALUE_OBSERVERS[get_ident()] = self
@@ -197,7 +198,7 @@ class Recorder(TorchDispatchMode):
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
-        drawn = [*self._drawn, (rng_states(), None)]
+        drawn = [*self._drawn, (positions(), None)]
         # Generators of devices that were opened meanwhile have drawn nothing.
         if any(after[key] != before[key] for (_, after), (before, _) in itertools.pairwise(
                 [(None, self._start), *drawn]) for key in after):
@@ -210,7 +211,9 @@ class Recorder(TorchDispatchMode):
     def number(self, tensor: Any) -> SymFloat:
         """Return the element of a tensor without dimensions as a symbolic number."""
         with unobserved():
-            return SymFloat(float(tensor.item()), self.region(tensor), self.recording.notes)
+            value, region = float(tensor.item()), self.region(tensor)
+        reads = frozenset([(region, self._writers.get(region.buffer.number))])
+        return SymFloat(value, region, self.recording.notes, reads)
 
     def number_at(self, table: dict[str, Any], key: str) -> Any:
         """Return an option."""
@@ -232,7 +235,7 @@ class Recorder(TorchDispatchMode):
             return
         region = self.recording.memory.region(array, int64)
         self._alive.append(array)
-        if region.buffer.number in self._written:
+        if region.buffer.number in self._writers:
             self.recording.reasons.append(f"computed elements are checked{caller()}")
         else:
             self.recording.ranges.append(Range(region, low, high, other))
@@ -257,10 +260,10 @@ class Recorder(TorchDispatchMode):
                 before = self._versions(func, args)
             except CannotRecord as error:
                 reasons.append(f"{error}{caller()}")
-        states = rng_states()
+        states = positions()
         with unobserved():  # a call reads again whatever it reads now
             result = func(*_plain(args), **_plain(kwargs))
-        self._drawn.append((states, rng_states()))
+        self._drawn.append((states, positions()))
         if not reasons:
             try:
                 self._record(func, (args, kwargs), (given, named), result)
@@ -317,7 +320,7 @@ class Recorder(TorchDispatchMode):
         for region in writes:
             self.make_writable(region)
             region.buffer.changed |= bool(mutated)
-            self._written.add(region.buffer.number)
+            self._writers[region.buffer.number] = operation
         operation.number = len(self.recording.operations)
         self.recording.operations.append(operation)
 
@@ -338,7 +341,7 @@ class Recorder(TorchDispatchMode):
         if isinstance(func, _INFERRED) or not any(hasattr(x, "_key") for x in _flat([*args, *kwargs.values()])):
             return
         try:
-            with unobserved(), fork_rng_states(rng_states()):
+            with unobserved(), from_positions(positions()):
                 found = func(*_without_data(_plain(args)), **_without_data(_plain(kwargs)))
         except (TensocketError, NotImplementedError):
             raise CannotRecord(f"the shape of the result of {func.name} may depend on values") from None
@@ -378,8 +381,10 @@ class Recorder(TorchDispatchMode):
             if value._key & WRAPPER:
                 raise CannotRecord(f"a {type(value).__name__} wraps other tensors")
             return self.region(value)
-        if isinstance(value, Generator) and value is not generator_of(value._device_state):
-            raise CannotRecord("it draws from a generator of its own")  # nothing restores its position
+        if isinstance(value, Generator) and value not in self._start:
+            raise CannotRecord("it draws from a generator that it makes")  # each call makes another one
+        if type(value) is SymFloat and any(self._writers.get(x.buffer.number) is not one for x, one in value.reads):
+            raise CannotRecord("it uses a number that it read before it changed the tensor")
         if isinstance(value, dict):
             return {name: self._symbolic(x) for name, x in value.items()}
         if type(value) in (list, tuple):

@@ -97,7 +97,7 @@ class Layout:
     def keep(self, frame: Frame, region: Region, array: Array) -> None:
         """Let an array be a region in the memory of a call, in place of what was there."""
         number, home = region.buffer.number, self._homes.get(region.buffer.number, region)
-        frame.memory[number] = array if home == region else _moved(home, region, array)
+        frame.memory[number] = array if home == region else moved(home, region, array)
         for k, known in enumerate(self._regions):
             if known.buffer is region.buffer:
                 frame.handles[k] = None
@@ -126,10 +126,10 @@ class Layout:
             return region.array(held)
         if home == region:
             return held
-        return _moved(region, home, held)
+        return moved(region, home, held)
 
 
-def _moved(region: Region, home: Region, held: Array) -> Array:
+def moved(region: Region, home: Region, held: Array) -> Array:
     """Return the handle of a region, from that of another region of its buffer."""
     offset = region.offset - home.offset
     if region.dtype is home.dtype:

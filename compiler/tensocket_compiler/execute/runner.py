@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_core.keys import DIM0, dtype_bit
-from tensocket_operators.random.positions import fork_rng_states, rng_states
+from tensocket_operators.random.positions import from_positions, positions
 from tensocket_plugins.contract.dtypes import uint8
 
 from ..capture.recorder import Operation, Recording
@@ -148,7 +148,8 @@ class Runner:
         spans: list[list[int]] = []
         for group, kernel in zip(self.groups, self.kernels, strict=True):
             regions = [*group.operations[0].reads, *group.operations[0].results] if kernel is None else kernel.regions
-            spans.append([x.buffer.number for x in regions
+            numbers = [x for operation in group.operations for x in operation.number_reads]
+            spans.append([x.buffer.number for x in (*regions, *numbers)
                           if x.buffer.kind == "temporary" and x.buffer.number not in homes])
         lifetimes, buffers = last_uses(spans), self.recording.memory.buffers
         offsets, total = plan_memory(lifetimes, {k: buffers[k].nbytes for k in lifetimes})
@@ -207,7 +208,7 @@ class Runner:
             arguments: Handles as of a call.
         """
         instance = self._first
-        with self._restored(), fork_rng_states(rng_states()):
+        with self._restored(), from_positions(positions()):
             frame = self._frame(instance.layout, arguments)
             found = [self._record(group, kernel, step, frame)
                      for group, kernel, step in zip(self.groups, self.kernels, instance.steps, strict=True)]

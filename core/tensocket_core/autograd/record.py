@@ -71,7 +71,7 @@ def attach_all(
         if k >= 0:
             value = args[k]
         elif k <= RESULTS:
-            value = results[RESULTS - k]._cut()
+            value = None if (result := results[RESULTS - k]) is None else result._cut()
         elif k == UNUSED:
             value = None
         else:

@@ -46,13 +46,12 @@ class Operator(AtenOverloads):
         aliases: Further names.
         dunder: Python operator methods it implements: ``__add__``.
         inplace: Whether there is an in-place method with a trailing underscore.
+        hands_by_name: Whether handlers receive arguments with a default by name, as from PyTorch's functions in Python.
     """
 
     kind = "operator"
     #: Name of the parameter that collects positional arguments, if the operator is a composite that has one.
     variadic = ""
-    #: Whether overriding handlers receive arguments that have a default by name, in every call.
-    hands_by_name = False
     #: The function of a composite.
     body: Callable[..., Any] | None = None
     #: Makes a composite's fast path, which may hold the closure of another operator.
@@ -62,7 +61,7 @@ class Operator(AtenOverloads):
 
     def __init__(self, schema: str, doc: str, *, derivative: Derivative | None = None, method: bool | str = True,
                  function: bool = True, namespace: str = "torch", aliases: tuple[str, ...] = (),
-                 dunder: tuple[str, ...] = (), inplace: bool = False) -> None:
+                 dunder: tuple[str, ...] = (), inplace: bool = False, hands_by_name: bool = False) -> None:
         self.schema: Schema = parse_schema(schema)
         self.name = self.schema.name
         self.doc = doc
@@ -77,6 +76,7 @@ class Operator(AtenOverloads):
         self.aliases = aliases
         self.dunder = dunder
         self.inplace = inplace
+        self.hands_by_name = hands_by_name
         if derivative is not None:
             derivative.bind(self.schema)
         self._register()

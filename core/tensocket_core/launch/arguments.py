@@ -19,7 +19,7 @@ _PLAIN: Final = frozenset({type(None), bool, int, str, bytes})
 
 def identical(x: Any, y: Any) -> bool:
     """Whether no operator can tell two arguments apart: they have the same type, and numbers have the same bits."""
-    return x is y or (type(x) is type(y) and frozen(x) == frozen(y))
+    return x is y or (type(x) is type(y) and ((type(x) in (int, float) and x == y != 0) or frozen(x) == frozen(y)))
 
 
 def frozen(value: Any) -> Hashable:

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tensocket.overrides import TorchFunctionMode
+from tensocket.utils._pytree import tree_leaves
+from tensocket_core.dispatch.registry import COMPOSITES
+from tensocket_operators import Tensor, bool_, int64, tensor
+from tensocket_operators.indexing.advanced_indexing import index_tensors
+
+#: The function of ``x[i]``, as modes and as classes receive it.
+_SUBSCRIPTS: Final = (COMPOSITES["getitem"].public, Tensor.__getitem__)
 
 
 class TransformGetItemToIndex(TorchFunctionMode):
-    """A mode for ``x[i]`` with examples of indices; such an index is taken as a tensor anyway."""
+    """A mode in which integers and integer tensors without dimensions index as tensors do: ``x[i]`` is a copy.
+
+    Elsewhere such an index is a number, and ``x[i]`` is a view. Subscripts with slices, None or masks do not change.
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call the function."""
+        """Call the function, or gather the elements at index tensors."""
+        if func in _SUBSCRIPTS:
+            input, index = args
+            places = tree_leaves(index)
+            if places and all(map(_is_place, places)):
+                return index_tensors(input, [x if isinstance(x, Tensor) else tensor(x, dtype=int64, device=input.device)
+                                             for x in places])
         return func(*args, **(kwargs or {}))
+
+
+def _is_place(index: Any) -> bool:
+    return type(index) is int or (isinstance(index, Tensor) and index.dtype is not bool_)
 
 
 __all__ = ["TransformGetItemToIndex"]

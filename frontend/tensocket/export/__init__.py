@@ -13,6 +13,7 @@ from tensocket_operators import Tensor
 
 from .additional_inputs import AdditionalInputs
 from .assembling import assemble
+from .c_library import CLibrary, compile_c
 from .capture import capture
 from .decompositions import CustomDecompTable, default_decompositions
 from .dynamic_shapes import Dim, ShapesCollection, dims
@@ -106,9 +107,9 @@ def register_dataclass(cls: type, *, serialized_type_name: str | None = None) ->
     pytree.register_dataclass(cls, serialized_type_name=serialized_type_name)
 
 
-__all__ = ["AdditionalInputs", "ArgumentSpec", "CallSpec", "ConstantArgument", "ConstraintViolation",
+__all__ = ["AdditionalInputs", "ArgumentSpec", "CLibrary", "CallSpec", "ConstantArgument", "ConstraintViolation",
            "CustomDecompTable", "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram",
            "FlatArgsAdapter", "GuardError", "InputKind", "InputSpec", "ModuleCallEntry", "ModuleCallSignature",
            "OutputKind", "OutputSpec", "ShapesCollection", "Tensor", "TensorArgument", "UnflattenedModule",
-           "default_decompositions", "dims", "draft_export", "export", "load", "register_dataclass", "save",
-           "unflatten"]
+           "compile_c", "default_decompositions", "dims", "draft_export", "export", "load", "register_dataclass",
+           "save", "unflatten"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple, TypeVar
 from typing import Final as Final
 
@@ -65,7 +66,15 @@ def isinstance(obj: Any, target_type: Any) -> bool:
 
 
 class strict_fusion:
-    """``with strict_fusion():`` — nothing is fused, without an error."""
+    """``with strict_fusion():`` — all operators of the block must be fused.
+
+    Scripts run their operators one by one, so that those with such a block raise a ``RuntimeError`` when they are
+    compiled; elsewhere, the block has no effect but a warning.
+    """
+
+    def __init__(self) -> None:
+        warnings.warn("[jit.strict_fusion] a block outside of a script — it only works in script mode — leave it out",
+                      stacklevel=2)
 
     def __enter__(self) -> None:
         pass
@@ -75,10 +84,13 @@ class strict_fusion:
 
 
 class optimized_execution:
-    """``with optimized_execution(flag):`` — graphs run in the same way either way.
+    """``with optimized_execution(flag):`` — whether graphs are optimised before they run.
+
+    Scripts and traces run their operators one by one, as they were written, with neither compiler nor fusion: that is
+    the execution for ``False``, and the only one.
 
     Args:
-        should_optimize: Accepted as in PyTorch.
+        should_optimize: Accepted as in PyTorch; results do not depend on it.
     """
 
     def __init__(self, should_optimize: bool) -> None:

@@ -1,10 +1,14 @@
-"""Modules and names of the main namespace that are imported at their first use."""
+"""Modules and names of the main namespace that are imported at their first use.
+
+Both lists are written out: to list the folder would cost time at every import and fail in archives, and to know a
+module's names takes its import. ``tests/frontend/test_import.py`` compares them with the modules.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Modules of the package.
+#: Modules of the package, but for those of the command line and of the import.
 MODULES: Final = frozenset({
     "_C", "_VF", "__config__", "__future__", "_custom_op", "_custom_ops", "_decomp", "_dynamo", "_functorch",
     "_higher_order_ops", "_inductor", "_jit_internal", "_library", "_logging", "_ops", "_prims_common", "_subclasses",

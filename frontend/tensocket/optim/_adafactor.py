@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tensocket.errors import ArgumentError, DtypeError
 from tensocket.namespace import foreach
 from tensocket_operators import Tensor, finfo
 from tensocket_operators.functions import linalg_vector_norm
+from tensocket_operators.kinds.foreach import ListFunction
+from tensocket_plugins.contract.value_observers import at_least, at_most, number_of
 
-from .batch import Batch, ListOptimizer, start_with_zeros, update_lists
+from .batch import Batch, ListOptimizer, apply_step, rate_of, start_with_zeros, update_lists
 from .checks import check_range, ranges
-from .optimizer import ParamGroup, ParamsT, _get_value
+from .optimizer import ParamGroup, ParamsT
 
 
 class Adafactor(ListOptimizer):
@@ -71,9 +73,9 @@ class Adafactor(ListOptimizer):
 
     @staticmethod
     def _update(batch: Batch, group: ParamGroup) -> None:
-        rate = _get_value(group["lr"])
+        rate = rate_of(group)
         lowest, smallest = group["eps"]
-        sizes = [max(smallest, _norm(parameter) / parameter.numel() ** 0.5) for parameter in batch.params]
+        sizes = [at_least(smallest, _norm(parameter) / parameter.numel() ** 0.5) for parameter in batch.params]
         if group["weight_decay"]:
             foreach.mul_(batch.params, 1 - rate * group["weight_decay"])
         gradients = foreach.neg(batch.grads) if group["maximize"] else batch.grads
@@ -82,8 +84,11 @@ class Adafactor(ListOptimizer):
             floor = finfo(parameter.dtype).eps if lowest is None else lowest
             squares = _squares(gradient, state, step ** group["beta2_decay"], floor)
             update = squares.clamp_(min=floor * floor).rsqrt_().mul_(gradient)
-            clip = max(1.0, _norm(update) / (parameter.numel() ** 0.5 * group["d"]))
-            parameter.add_(update, alpha=-size * min(rate, step**-0.5) / clip)
+            clip = at_least(1.0, _norm(update) / (parameter.numel() ** 0.5 * group["d"]))
+            _STEP([[parameter], [update]], [size * at_most(rate, step**-0.5) / clip])
+
+
+_STEP: Final = ListFunction("adafactor", lambda p, update, rate: (apply_step(p, update, rate),))
 
 
 def _squares(gradient: Tensor, state: dict[str, Any], share: float, floor: float) -> Tensor:
@@ -98,8 +103,8 @@ def _squares(gradient: Tensor, state: dict[str, Any], share: float, floor: float
     return outer
 
 
-def _norm(tensor: Tensor) -> float:
-    return float(linalg_vector_norm(tensor).item())
+def _norm(tensor: Tensor) -> Any:
+    return number_of(linalg_vector_norm(tensor))
 
 
 def adafactor(

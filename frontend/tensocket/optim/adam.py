@@ -13,6 +13,7 @@ from .batch import (
     ListOptimizer,
     apply_quotient_step,
     apply_weight_decay,
+    betas_of,
     decay_factor,
     decay_of,
     rate_of,
@@ -75,7 +76,7 @@ class Adam(ListOptimizer):
 
     @staticmethod
     def _update(batch: Batch, group: ParamGroup) -> None:
-        beta1, beta2 = (_get_value(beta) for beta in group["betas"])
+        beta1, beta2 = (_get_value(beta) for beta in betas_of(group))
         rate, decay = rate_of(group), decay_of(group)
         factor = decay_factor(group, decay, rate)
 

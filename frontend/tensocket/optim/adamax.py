@@ -13,6 +13,7 @@ from .batch import (
     ListOptimizer,
     apply_quotient_step,
     apply_weight_decay,
+    betas_of,
     decay_factor,
     decay_of,
     rate_of,
@@ -63,7 +64,7 @@ class Adamax(ListOptimizer):
 
     @staticmethod
     def _update(batch: Batch, group: ParamGroup) -> None:
-        (beta1, beta2), rate, decay = group["betas"], rate_of(group), decay_of(group)
+        (beta1, beta2), rate, decay = betas_of(group), rate_of(group), decay_of(group)
         factor = decay_factor(group, decay, rate)
         numbers = batch.by_step(lambda step: (factor, 1 - beta1, beta2, group["eps"], rate / (1 - beta1**step)))
         batch.update(_step(group["maximize"], decay), ("exp_avg", "exp_inf"), numbers)

@@ -7,6 +7,7 @@ from typing import Any
 
 from tensocket_operators import Tensor
 from tensocket_operators.kinds.foreach import ListFunction
+from tensocket_plugins.contract.value_observers import at_least, number_of
 
 from .batch import (
     Batch,
@@ -15,6 +16,7 @@ from .batch import (
     apply_weight_decay,
     decay_factor,
     decay_of,
+    rate_of,
     scalar,
     start_with_zeros,
     update_lists,
@@ -74,17 +76,19 @@ class ASGD(ListOptimizer):
             return factor, 1 - group["lambd"] * rate, rate, share
 
         # With a share of 1, the average equals the parameter.
-        rates, shares = ([state[name].item() for state in batch.states] for name in ("eta", "mu"))
+        rates, shares = ([number_of(state[name]) for state in batch.states] for name in ("eta", "mu"))
         batch.update(_step(group["maximize"], decay), ("ax",), batch.by_step(numbers, rates, shares))
         _advance(batch, group)
 
 
 def _advance(batch: Batch, group: ParamGroup) -> None:
     """Update the rate of the next step, and the weight of its result in the average."""
-    rate, decay = float(_get_value(group["lr"])), group["lambd"]
+    rate, decay = rate_of(group), group["lambd"]
+    if isinstance(rate, Tensor):
+        rate = rate.item()
     for state, step in zip(batch.states, batch.steps, strict=True):
         state["eta"].fill_(rate / (1 + decay * rate * step) ** group["alpha"])
-        state["mu"].fill_(1 / max(1, step - group["t0"]))
+        state["mu"].fill_(1 / at_least(1, step - group["t0"]))
 
 
 @cache

@@ -233,6 +233,17 @@ def rate_of(group: ParamGroup) -> Any:
     return rate
 
 
+def momentum_of(group: ParamGroup) -> Any:
+    """Return the option ``momentum``, which schedules may change."""
+    return number_at(group, "momentum")
+
+
+def betas_of(group: ParamGroup) -> tuple[Any, ...]:
+    """Return the option ``betas``, whose first number schedules may change."""
+    betas: tuple[Any, ...] = number_at(group, "betas")
+    return betas
+
+
 def decay_of(group: ParamGroup) -> str:
     """Return how the weights of a group decay: ``no``, by a ``penalty``, or directly: ``shrink``."""
     if not group["weight_decay"]:

@@ -16,6 +16,7 @@ from .batch import (
     ListOptimizer,
     apply_quotient_step,
     apply_weight_decay,
+    betas_of,
     decay_factor,
     decay_of,
     rate_of,
@@ -76,7 +77,7 @@ class NAdam(ListOptimizer):
 
     @staticmethod
     def _update(batch: Batch, group: ParamGroup) -> None:
-        (beta1, beta2), fading = group["betas"], group["momentum_decay"]
+        (beta1, beta2), fading = betas_of(group), group["momentum_decay"]
         rate, decay = rate_of(group), decay_of(group)
         factor = decay_factor(group, decay, rate)
         products = [state["mu_product"] for state in batch.states]

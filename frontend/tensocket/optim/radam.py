@@ -15,6 +15,7 @@ from .batch import (
     apply_quotient_step,
     apply_step,
     apply_weight_decay,
+    betas_of,
     decay_factor,
     decay_of,
     rate_of,
@@ -68,7 +69,7 @@ class RAdam(ListOptimizer):
 
     @staticmethod
     def _update(batch: Batch, group: ParamGroup) -> None:
-        (beta1, beta2), rate, decay = group["betas"], rate_of(group), decay_of(group)
+        (beta1, beta2), rate, decay = betas_of(group), rate_of(group), decay_of(group)
         factors = [_rectification(step, beta2) for step in batch.steps]
         shares = decay_factor(group, decay, rate), 1 - beta1, beta2, 1 - beta2, group["eps"]
 
@@ -95,14 +96,14 @@ def _step(maximize: bool, decay: str, adaptive: bool) -> ListFunction:
     return ListFunction("radam", rule, (0, 2, 3))
 
 
-def _rectification(step: float, beta: float) -> float | None:
+def _rectification(step: Any, beta: Any) -> Any:
     """Return the rectification of the adaptive rate's variance (with the second moment's correction), or None."""
     limit, correction = 2 / (1 - beta) - 1, 1 - beta**step
     length = limit - 2 * step * beta**step / correction
     if length <= 5:
         return None
     ratio = (length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length)
-    return float((ratio * correction) ** 0.5)
+    return (ratio * correction) ** 0.5
 
 
 def radam(

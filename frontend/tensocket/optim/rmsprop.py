@@ -17,6 +17,7 @@ from .batch import (
     apply_weight_decay,
     decay_factor,
     decay_of,
+    momentum_of,
     rate_of,
     start_with_zeros,
     update_lists,
@@ -69,7 +70,7 @@ class RMSprop(ListOptimizer):
 
     def _begin(self, state: dict[str, Any], parameter: Tensor, group: ParamGroup) -> None:
         start_with_zeros(state, parameter, "square_avg")
-        if group["momentum"] > 0:
+        if momentum_of(group) > 0:
             start_with_zeros(state, parameter, "momentum_buffer")
         if group["centered"]:
             start_with_zeros(state, parameter, "grad_avg")
@@ -77,10 +78,11 @@ class RMSprop(ListOptimizer):
     @staticmethod
     def _update(batch: Batch, group: ParamGroup) -> None:
         alpha, rate, decay = group["alpha"], rate_of(group), decay_of(group)
-        momentum, centered = group["momentum"] > 0, group["centered"]
-        names = ["square_avg", *["momentum_buffer"] * momentum, *["grad_avg"] * centered]
-        numbers = decay_factor(group, decay, rate), alpha, 1 - alpha, group["eps"], group["momentum"], rate
-        batch.update(_step(group["maximize"], decay, momentum, centered), names, numbers)
+        momentum, centered = momentum_of(group), group["centered"]
+        moves = momentum > 0
+        names = ["square_avg", *["momentum_buffer"] * moves, *["grad_avg"] * centered]
+        numbers = decay_factor(group, decay, rate), alpha, 1 - alpha, group["eps"], momentum, rate
+        batch.update(_step(group["maximize"], decay, moves, centered), names, numbers)
 
 
 @cache

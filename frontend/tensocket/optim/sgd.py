@@ -18,6 +18,7 @@ from .batch import (
     decay_factor,
     decay_of,
     entries,
+    momentum_of,
     rate_of,
     refuse_decay,
     start_with_zeros,
@@ -72,12 +73,12 @@ class SGD(ListOptimizer):
         })
 
     def _run(self, params: list[Tensor], group: ParamGroup) -> None:
-        states = [self.state[parameter] for parameter in params] if group["momentum"] else []
+        states = [self.state[parameter] for parameter in params] if momentum_of(group) else []
         self._update(Batch(params, states, group), group)
 
     def _update_sparse(self, parameter: Tensor, group: ParamGroup) -> None:
         refuse_decay("SGD", group)
-        if group["momentum"]:
+        if momentum_of(group):
             gradient: Any = parameter.grad
             # Momentum moves every row that ever had a gradient, so its buffer is dense.
             self._update(Batch([parameter], [self.state[parameter]], group, [gradient.to_dense()]), group)
@@ -87,7 +88,7 @@ class SGD(ListOptimizer):
 
     @staticmethod
     def _update(batch: Batch, group: ParamGroup) -> None:
-        rate, decay, momentum = rate_of(group), decay_of(group), group["momentum"]
+        rate, decay, momentum = rate_of(group), decay_of(group), momentum_of(group)
         factor = decay_factor(group, decay, rate)
         options = group["maximize"], decay
         if not momentum:
@@ -119,10 +120,11 @@ def _step(maximize: bool, decay: str) -> ListFunction:
 def _step_with_momentum(maximize: bool, decay: str, nesterov: bool, first: bool) -> ListFunction:
     """Return the rule with a buffer of past gradients, whose weights decay with age; the ``first`` has full weight."""
 
-    def rule(p: Any, g: Any, buffer: Any, factor: Any, momentum: Any, share: Any, rate: Any) -> tuple[Any, ...]:
+    # No parameter has the name of an option: graphs read an option anew only if just its readers name it.
+    def rule(p: Any, g: Any, buffer: Any, factor: Any, keep: Any, share: Any, rate: Any) -> tuple[Any, ...]:
         p, g = apply_weight_decay(p, g, maximize, decay, factor)
-        buffer = g if first else buffer * momentum + g * share
-        return apply_step(p, g + buffer * momentum if nesterov else buffer, rate), buffer
+        buffer = g if first else buffer * keep + g * share
+        return apply_step(p, g + buffer * keep if nesterov else buffer, rate), buffer
 
     return ListFunction("sgd", rule, (0, 2))
 

@@ -8,7 +8,7 @@ from typing import Any
 from tensocket.errors import ArgumentError
 from tensocket_operators import Tensor
 
-from .batch import entries, start_with_zeros
+from .batch import betas_of, entries, start_with_zeros
 from .checks import check_options, check_range
 from .optimizer import Optimizer, ParamGroup, ParamsT, _get_value, _use_grad_for_differentiable, evaluate
 
@@ -68,7 +68,7 @@ class SparseAdam(Optimizer):
         return loss
 
     def _update(self, parameter: Tensor, group: ParamGroup) -> None:
-        (beta1, beta2), state = group["betas"], self.state[parameter]
+        (beta1, beta2), state = betas_of(group), self.state[parameter]
         if not state:
             state["step"] = 0
             start_with_zeros(state, parameter, "exp_avg", "exp_avg_sq")

@@ -42,14 +42,14 @@ class Factory(AtenOverloads):
         dispatch_rules: The same as those of operators.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.name = function.__name__
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self.name = name
         self.function = function
         self.dispatch_rules: dict[type, Callable[..., Any]] = {}
-        self.schema: Schema = parse_schema(_signature(function))
+        self.schema: Schema = parse_schema(_signature(function, name))
         parameters = inspect.signature(function).parameters.values()
         self.collects = any(p.kind is p.VAR_POSITIONAL for p in list(parameters)[:1])
-        self.rare = _rare(function.__name__, list(parameters))
+        self.rare = _rare(name, list(parameters))
         named = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
         self.defaults = tuple(p.default for p in named)
         FACTORIES[self.name] = self
@@ -78,25 +78,26 @@ def _rare(name: str, parameters: list[inspect.Parameter]) -> frozenset[str]:
     return frozenset({"layout", "pin_memory", *(["size"] if sized else []), *([] if alike else ["out"])})
 
 
-def _signature(function: Callable[..., Any]) -> str:
+def _signature(function: Callable[..., Any], name: str) -> str:
     parts: list[str] = []
-    for name, parameter in inspect.signature(function).parameters.items():
-        kind = _KINDS.get(name, "any")
+    for argument, parameter in inspect.signature(function).parameters.items():
+        kind = _KINDS.get(argument, "any")
         if parameter.kind is parameter.VAR_POSITIONAL:
-            parts.append(f"int... {name}")
+            parts.append(f"int... {argument}")
             continue
         if parameter.kind is parameter.VAR_KEYWORD:
             continue
         if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
             parts.append("*")
-        parts.append(f"{kind} {name}" + ("" if parameter.default is parameter.empty else f"={parameter.default!r}"))
-    return f"{function.__name__}({', '.join(parts)}) -> Tensor"
+        parts.append(f"{kind} {argument}" + ("" if parameter.default is parameter.empty else f"={parameter.default!r}"))
+    return f"{name}({', '.join(parts)}) -> Tensor"
 
 
 @cache
-def factory(function: Callable[..., Any]) -> Factory:
-    """Return the record of a factory, made on first use."""
-    return FACTORIES.get(function.__name__) or Factory(function)
+def factory(function: Callable[..., Any], name: str = "") -> Factory:
+    """Return the record of a factory, made on first use; its name is the function's, if no other is given."""
+    name = name or function.__name__
+    return FACTORIES.get(name) or Factory(function, name)
 
 
 def is_intercepted(*given: Any) -> bool:

@@ -121,6 +121,8 @@ def _remembered(factory: F, *, alike: bool) -> F:
 
 def _is_frozen(value: Any) -> bool:
     """Whether an argument tells all of itself: it neither changes nor holds memory."""
+    if isinstance(value, Tensor):
+        return False
     try:
         frozen(value)
     except TypeError:

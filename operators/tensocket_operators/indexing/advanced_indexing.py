@@ -34,6 +34,7 @@ from ..kinds.composite import composite
 from ..kinds.inplace import check_separate
 from ..kinds.pointwise import Pointwise
 from ..kinds.private import own
+from ..kinds.view import part_from_base
 from . import kernel
 from .gather_scatter import check_reach, checked_index, gather_valid, rows_index, scatter_valid
 from .small_selections import nonzero_path
@@ -269,9 +270,7 @@ def _indexed(input: Any, indices: Any) -> Any:
     selection = _Selection(input, _expanded(input, indices))
     rows = selection.rows(input)
     chosen = call(gather_valid, rows, 0, rows_index(selection.position, tuple(rows.shape), 0))
-    result = selection.result(chosen).contiguous()
-    result._base = result._fixed_view = None  # nothing else holds the gathered copy
-    return result
+    return part_from_base(selection.result(chosen).contiguous())
 
 
 @composite("index_put(Tensor input, any indices, Operand values, bool accumulate=False) -> Tensor")

@@ -92,7 +92,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     return call(rolled, input, steps, tuple(axes))
 
 
-@composite("meshgrid(any tensors, *, str indexing='ij') -> any~", method=False)
+@composite("meshgrid(any tensors, *, str indexing='ij') -> any~", method=False, hands_by_name=True)
 def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
     """Return the coordinates of a grid: each vector expanded along the dimensions of the others.
 
@@ -294,7 +294,7 @@ def _contracted(input: Any, other: Any, dims: Any) -> tuple[list[int], list[int]
             [normalize_axis("tensordot", d, other.ndim) for d in second])
 
 
-@composite("tensordot(Tensor a, Tensor b, any dims=2) -> Tensor", method=False)
+@composite("tensordot(Tensor a, Tensor b, any dims=2) -> Tensor", method=False, hands_by_name=True)
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     """Sum products over dimensions of both: the last n of a with the first n of b, or two lists of dims.
 

@@ -195,7 +195,7 @@ def _cut(value: Any) -> Any:
 def composite(schema: str, *, method: bool | str = True, function: bool = True, namespace: str = "torch",
               aliases: tuple[str, ...] = (), dunder: tuple[str, ...] = (), host_path: HostPath | None = None,
               derivative: Derivative | None = None, replayable: bool = False,
-              by_layout: bool | Literal["owners"] = True, lazy: bool = False,
+              by_layout: bool | Literal["owners"] = True, lazy: bool = False, hands_by_name: bool = False,
               kind: type[Composite] = Composite) -> Callable[[F], F]:
     """Register a function as an operator; its docstring is the operator's documentation.
 
@@ -209,7 +209,8 @@ def composite(schema: str, *, method: bool | str = True, function: bool = True, 
 
     def register(run: F) -> F:
         item = kind(schema, run, method=method, function=function, namespace=namespace, aliases=aliases, dunder=dunder,
-                    host_path=host_path, derivative=derivative, replayable=replayable, by_layout=by_layout, lazy=lazy)
+                    host_path=host_path, derivative=derivative, replayable=replayable, by_layout=by_layout, lazy=lazy,
+                    hands_by_name=hands_by_name)
         code = run.__code__
         names = [*code.co_varnames[: code.co_argcount], *([item.variadic] if item.variadic else ()),
                  *code.co_varnames[code.co_argcount: code.co_argcount + code.co_kwonlyargcount]]

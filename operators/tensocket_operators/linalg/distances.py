@@ -70,7 +70,7 @@ def _exponent(operator: str, p: float) -> None:
 
 
 @composite("normalize(Tensor input, float p=2.0, any dim=1, float eps=1e-12) -> Tensor", method=False,
-           namespace="nn.functional")
+           namespace="nn.functional", hands_by_name=True)
 def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
     """Return input / max(‖input‖, eps), with p-norms along ``dim`` (one dimension or several)."""
     with blame("normalize"):
@@ -144,7 +144,8 @@ def pdist(input: Any, p: float = 2.0) -> Any:
     return lengths(input.index_select(0, first) - input.index_select(0, second), p, 1).to(dtype)
 
 
-@composite("cdist(Tensor x1, Tensor x2, float p=2.0, any compute_mode=None) -> Tensor", method=False)
+@composite("cdist(Tensor x1, Tensor x2, float p=2.0, any compute_mode=None) -> Tensor", method=False,
+           hands_by_name=True)
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
     """Return the p-norms of the differences of all pairs of rows: [..., P, D] and [..., R, D] give [..., P, R].
 
@@ -278,7 +279,7 @@ def triplet_margin_loss(anchor: Any, positive: Any, negative: Any, margin: float
 @composite(
     "triplet_margin_with_distance_loss(Tensor anchor, Tensor positive, Tensor negative, *, any distance_function=None, "
     "float margin=1.0, bool swap=False, any reduction='mean') -> Tensor",
-    method=False, namespace="nn.functional",
+    method=False, namespace="nn.functional", hands_by_name=True,
 )
 def triplet_margin_with_distance_loss(anchor: Any, positive: Any, negative: Any, *, distance_function: Any = None,
                                       margin: float = 1.0, swap: bool = False, reduction: Any = "mean") -> Any:

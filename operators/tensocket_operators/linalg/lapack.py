@@ -242,14 +242,18 @@ def least_squares(matrix: Array, right: Array, cut: float, driver: str) -> tuple
 
 
 def _full_rank(a: Array, b: Array) -> Array:
+    solution, info = host_linalg.least_squares(a, b, _least_squares_of_full_rank)
+    if info:
+        raise np.linalg.LinAlgError(f"the least squares solution could not be computed because the input matrix does "
+                                    f"not have full rank (error code: {info})")
+    return solution
+
+
+def _least_squares_of_full_rank(a: Array, b: Array) -> tuple[Array, int]:
     gels, length = routines(("gels", "gels_lwork"), a)
     rows, columns = a.shape
     padded = np.zeros((max(rows, columns), b.shape[1]), a.dtype)
     padded[:rows] = b
     room = max(1, int(np.real(length(rows, columns, b.shape[1])[0])))
     _, found, info = gels(a, padded, lwork=room)
-    if info:
-        raise np.linalg.LinAlgError(f"the least squares solution could not be computed because the input matrix does "
-                                    f"not have full rank (error code: {info})")
-    solution: Array = found[:columns]
-    return solution
+    return found[:columns], info

@@ -18,6 +18,7 @@ from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.kit import host_linalg
 
 from ..kinds.composite import composite
+from ..kinds.view import part_from_base
 from . import small_products as small_products
 from .kind import MatMul
 
@@ -117,9 +118,8 @@ def matmul(input: Any, other: Any) -> Any:
         )
     result = call(product, input.unsqueeze(0) if left == 1 else input, other.unsqueeze(1) if right == 1 else other)
     shape = tuple(result.shape)
-    result = result.reshape((*shape[:-2], *(shape[-2:-1] if left > 1 else ()), *(shape[-1:] if right > 1 else ())))
-    result._base = None  # Nobody else has the product: the result is a tensor of its own, as on every other path.
-    return result
+    return part_from_base(
+        result.reshape((*shape[:-2], *(shape[-2:-1] if left > 1 else ()), *(shape[-1:] if right > 1 else ()))))
 
 
 @composite("mm(Tensor input, Tensor mat2) -> Tensor", host_path=_product_host_path(_matrices, _matrices))

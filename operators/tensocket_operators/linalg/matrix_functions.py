@@ -197,7 +197,8 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
     return SVDResult(zeros((*lead, rows, rows)), call(parts.singular_values, input), zeros((*lead, columns, columns)))
 
 
-@composite("norm(Tensor input, any p='fro', any dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
+@composite("norm(Tensor input, any p='fro', any dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+           hands_by_name=True)
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Norms of vectors: (sum |x| ** p) ** (1 / p) over dimensions, by default all; 'nuc' is that of matrices.
 

@@ -7,7 +7,7 @@ arguments that the composition refuses, and for failures that it reports.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, Final
 
 import numpy as np
@@ -275,13 +275,23 @@ def lu(matrix: Array, pivot: bool = True, get_infos: bool = False) -> Any:
     return found if get_infos else found[:2]
 
 
+@lru_cache(64)
+def _triangles(rows: int, columns: int) -> tuple[Array, Array, Array]:
+    """Return the places below the diagonal of L, the rows' numbers as a column, and the places of U."""
+    inner, places = min(rows, columns), np.arange(rows)[:, None]
+    return places > np.arange(inner), places, places[:inner] <= np.arange(columns)
+
+
 def _unpacked(factors: Array, swaps: Array) -> tuple[Array, Array, Array]:
     """Return P, L and U."""
-    rows, inner = len(factors), min(factors.shape)
-    order = lapack.permutation(swaps, rows)
-    places = np.arange(rows)
-    return ((places[:, None] == order).astype(factors.dtype),
-            np.tril(factors[:, :inner], -1) + np.eye(rows, inner, dtype=factors.dtype), np.triu(factors[:inner]))
+    rows, columns = factors.shape
+    below, places, upper = _triangles(rows, columns)
+    zero = factors.dtype.type(0)
+    inner = len(upper)
+    lower = np.where(below, factors[:, :inner], zero)
+    lower.flat[:inner * inner:inner + 1] = 1
+    return ((places == lapack.permutation(swaps, rows)).astype(factors.dtype), lower,
+            np.where(upper, factors[:inner], zero))
 
 
 @_of_matrices
@@ -345,6 +355,21 @@ def ormqr(vectors: Array, factors: Array, right: Array, left: bool = True, trans
             len(right) != rows or not right.size or {factors.dtype, right.dtype} != {vectors.dtype}):
         return NotImplemented
     return lapack.reflected(vectors, factors, right, transpose)
+
+
+@_of_matrices
+def lstsq(matrix: Array, right: Array, rcond: Any = None, *, driver: Any = None) -> Any:
+    """Return the solution of least norm, no residuals, the rank, and no singular values."""
+    rows, columns = matrix.shape
+    given = driver or "gelsy"
+    fits = right.ndim == 2 and right.dtype == matrix.dtype and len(right) == rows and matrix.size and right.size
+    if not fits or not (given == "gelsy" or (given == "gels" and rows <= columns)):
+        return NotImplemented
+    cut = float(np.finfo(matrix.dtype).eps) * max(rows, columns) if rcond is None else rcond
+    found, rank, _ = lapack.least_squares(matrix, right, cut, given)
+    if given == "gels":
+        rank = np.empty(0, np.int64)
+    return np.ascontiguousarray(found), np.empty(0, matrix.dtype), rank, np.empty(0, matrix.dtype)
 
 
 @_of_squares

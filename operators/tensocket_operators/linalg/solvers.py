@@ -234,7 +234,8 @@ least_squares: Final[HostOperator] = HostOperator(
         B=lambda grads, A, B: _least_squares_gradient(grads[0], A, B)[1])), **MATRIX)
 
 
-@composite("linalg_lstsq(Tensor A, Tensor B, Scalar? rcond=None, *, str? driver=None) -> any", **LINALG)
+@composite("linalg_lstsq(Tensor A, Tensor B, Scalar? rcond=None, *, str? driver=None) -> any",
+           host_path=array_path(paths.lstsq, LstsqResult), **LINALG)
 def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """Return the X that minimises the norm of A @ X - B; of several, the one with the smallest norm.
 

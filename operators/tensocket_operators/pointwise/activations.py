@@ -93,6 +93,7 @@ silu: Final = Pointwise(
     derivative=Derivative(input=lambda grad, input: grad * call(silu_slope, input)),
     method=False,
     namespace="nn.functional",
+    hands_by_name=True,
 )
 
 
@@ -126,6 +127,7 @@ leaky_relu: Final = Pointwise(
     method=False,
     namespace="nn.functional",
     derivative=Derivative(input=lambda grad, input, negative_slope: grad.leaky_relu_backward(input, negative_slope)),
+    hands_by_name=True,
 )
 leaky_relu_backward: Final = Pointwise(
     "leaky_relu_backward(Tensor upstream, Tensor input, Scalar negative_slope) -> Tensor",

@@ -50,7 +50,7 @@ scaled_elu: Final = Pointwise(
         grad * call(elu_slope, input, alpha, scale, input_scale))), **_INNER)
 
 
-@composite("elu(Tensor input, Scalar alpha=1.0) -> Tensor", **_FUNCTION)
+@composite("elu(Tensor input, Scalar alpha=1.0) -> Tensor", hands_by_name=True, **_FUNCTION)
 def elu(input: Any, alpha: float = 1.0) -> Any:
     """Apply the exponential linear unit: input where positive, else alpha * (exp(input) - 1)."""
     return call(scaled_elu, input, float(alpha), 1.0, 1.0)
@@ -127,7 +127,7 @@ mish_slope: Final = Pointwise(
 mish: Final = Pointwise(
     "mish(Tensor input) -> Tensor", "input * tanh(log(1 + exp(input))).",
     lambda m, x: x * m.tanh(_softplus_of(m, x)), kinds="f",
-    derivative=Derivative(input=lambda grad, input: grad * call(mish_slope, input)), **_FUNCTION)
+    derivative=Derivative(input=lambda grad, input: grad * call(mish_slope, input)), hands_by_name=True, **_FUNCTION)
 
 
 @composite("softsign(Tensor input) -> Tensor", **_FUNCTION)
@@ -152,7 +152,7 @@ limited: Final = Pointwise(
     derivative=Derivative(input=lambda grad, input, low, high: grad * call(inside, input, low, high)), **_INNER)
 
 
-@composite("hardtanh(Tensor input, Scalar min_val=-1.0, Scalar max_val=1.0) -> Tensor", **_FUNCTION)
+@composite("hardtanh(Tensor input, Scalar min_val=-1.0, Scalar max_val=1.0) -> Tensor", hands_by_name=True, **_FUNCTION)
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """Limit elements to the range from min_val to max_val.
 
@@ -175,7 +175,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     return call(limited, input, min_val, max_val)
 
 
-@composite("relu6(Tensor input) -> Tensor", **_FUNCTION)
+@composite("relu6(Tensor input) -> Tensor", hands_by_name=True, **_FUNCTION)
 def relu6(input: Any) -> Any:
     """Return min(max(input, 0), 6)."""
     return call(limited, input, 0, 6)
@@ -186,7 +186,8 @@ hardsigmoid_slope: Final = _flat("hardsigmoid_slope(Tensor input)",
 hardsigmoid: Final = Pointwise(
     "hardsigmoid(Tensor input) -> Tensor", "min(max(input + 3, 0), 6) / 6.",
     lambda m, x: m.minimum(m.maximum(x + 3.0, 0.0), 6.0) / 6.0, kinds="f",
-    derivative=Derivative(input=lambda grad, input: grad * call(hardsigmoid_slope, input)), **_FUNCTION)
+    derivative=Derivative(input=lambda grad, input: grad * call(hardsigmoid_slope, input)),
+    hands_by_name=True, **_FUNCTION)
 hardswish_slope: Final = Pointwise(
     "hardswish_slope(Tensor input) -> Tensor", "Slope of hardswish.",
     lambda m, x: m.where(x <= -3.0, 0.0, m.where(x < 3.0, x / 3.0 + 0.5, 1.0)), kinds="f",
@@ -194,7 +195,8 @@ hardswish_slope: Final = Pointwise(
 hardswish: Final = Pointwise(
     "hardswish(Tensor input) -> Tensor", "input * min(max(input + 3, 0), 6) / 6.",
     lambda m, x: x * m.minimum(m.maximum(x + 3.0, 0.0), 6.0) / 6.0, kinds="f",
-    derivative=Derivative(input=lambda grad, input: grad * call(hardswish_slope, input)), **_FUNCTION)
+    derivative=Derivative(input=lambda grad, input: grad * call(hardswish_slope, input)),
+    hands_by_name=True, **_FUNCTION)
 
 
 def _as_stored(m: Any, number: Any) -> Any:
@@ -291,7 +293,7 @@ def rrelu(input: Any, lower: float = 0.125, upper: float = 0.3333333333333333, t
     return call(leaking, input, rand_like(input) * (upper - lower) + lower)
 
 
-@composite("glu(Tensor input, int dim=-1) -> Tensor", **_FUNCTION)
+@composite("glu(Tensor input, int dim=-1) -> Tensor", hands_by_name=True, **_FUNCTION)
 def glu(input: Any, dim: int = -1) -> Any:
     """Return the first half along ``dim`` times the sigmoid of the second.
 

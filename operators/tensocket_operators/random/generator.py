@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import get_ident
@@ -22,6 +23,8 @@ _SEED_LIMIT: Final = 1 << 64
 _DEFAULT_SEED: Final = 67280421310721
 #: Seed for the generators of devices that are opened later.
 _PROCESS_SEED: Final = [_DEFAULT_SEED]
+#: All generators, by identity.
+_EVERY: Final[dict[int, weakref.ref[Generator]]] = {}
 _LOCK: Final = held_over_forks(threading.Lock(), Rank.LEAVES)
 
 
@@ -37,6 +40,8 @@ class Generator:
         self._seed = _PROCESS_SEED[0]
         self._offset = 0
         self._lock = held_over_forks(threading.Lock(), Rank.LEAVES)
+        key = id(self)
+        _EVERY[key] = weakref.ref(self, lambda _: _EVERY.pop(key, None))
 
     @property
     def device(self) -> Any:
@@ -137,6 +142,12 @@ def draws_aside() -> Iterator[list[Generator]]:
         yield drawn
     finally:
         del _ASIDE[me]
+
+
+def every_generator() -> list[Generator]:
+    """Return all generators: those of devices, and those that the program made."""
+    found = [reference() for reference in _EVERY.copy().values()]  # a copy, as threads make others meanwhile
+    return [generator for generator in found if generator is not None]
 
 
 def generator_of(device_state: DeviceState) -> Generator:

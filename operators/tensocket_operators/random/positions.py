@@ -7,10 +7,12 @@ from contextlib import contextmanager
 
 from tensocket_core.device import device_states
 
-from .generator import generator_of
+from .generator import Generator, every_generator, generator_of
 
 #: By key of a device, the seed and offset of its generator.
 States = dict[int, tuple[int, int]]
+#: The seed and offset of every generator.
+Positions = dict[Generator, tuple[int, int]]
 
 
 def rng_states() -> States:
@@ -38,3 +40,27 @@ def fork_rng_states(states: States) -> Iterator[None]:
         yield
     finally:
         restore_rng_states(before)
+
+
+def positions() -> Positions:
+    """Return the positions of the generators of all opened devices, and of all that the program made."""
+    for state in device_states():
+        generator_of(state)
+    return {generator: generator.position for generator in every_generator()}
+
+
+def restore_positions(known: Positions) -> None:
+    """Move generators to these positions; others stay where they are."""
+    for generator, position in known.items():
+        generator.position = position
+
+
+@contextmanager
+def from_positions(known: Positions) -> Iterator[None]:
+    """Draw from these positions in a ``with`` block; afterwards restore the positions of all generators."""
+    before = positions()
+    restore_positions(known)
+    try:
+        yield
+    finally:
+        restore_positions(before)

@@ -32,6 +32,7 @@ from tensocket_plugins.contract.errors import (
 )
 
 from ..kinds.composite import composite
+from ..kinds.view import part_from_base
 from .views import sizes, strided
 
 
@@ -47,9 +48,7 @@ def reshape(input: Any, *shape: Any) -> Any:
     wanted = normalize_shape("reshape", sizes(shape), input._array.size)
     if 0 in wanted or view_strides(input._array.shape, element_strides(input._array), wanted) is not None:
         return input.view(wanted)
-    copied = input.clone(memory_format=contiguous_format).view(wanted)
-    copied._base = copied._fixed_view = None  # nothing else holds the copy
-    return copied
+    return part_from_base(input.clone(memory_format=contiguous_format).view(wanted))
 
 
 @composite("as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor~",

@@ -98,7 +98,7 @@ def _check_signal(input: Any, n_fft: int, kind: str, center: bool, align: bool |
 
 @composite("stft(Tensor input, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, "
            "bool center=True, str pad_mode='reflect', bool normalized=False, bool? onesided=None, "
-           "bool? return_complex=None, bool? align_to_window=None) -> Tensor")
+           "bool? return_complex=None, bool? align_to_window=None) -> Tensor", hands_by_name=True)
 def stft(input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None,
          center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,
          return_complex: bool | None = None, align_to_window: bool | None = None) -> Any:

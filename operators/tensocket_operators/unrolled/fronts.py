@@ -19,6 +19,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from time import perf_counter
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,6 +46,10 @@ Closure = Callable[..., Any]
 CALLS: Final = 3
 _ATTEMPTS: Final = (CALLS, 2 * CALLS, 4 * CALLS, 8 * CALLS)  # a call inside another recording is not recorded
 LAUNCHED_CALLS = 1000
+#: Seconds for which a call counts as one; a slower call counts as several, since recording its launches saves as much
+#: more, but at most as so many, since the first calls compile operators.
+_CALL_SECONDS: Final = 20e-6
+_MOST_CALLS: Final = 10.0
 _FAILURES: Final = 4
 _UNROLLED: Final = 64
 _MISSED: Final = 1000
@@ -131,14 +136,29 @@ class _Front:
 
     def _compiled(self, key: Any, args: tuple[Any, ...], notes: Notes, result: Any) -> Closure:
         """Return the function of a call's notes."""
-        count: list[str] = []
-        if may_launch(notes, args):
-            small = all(x._array.size <= SMALL and x._device_state.runtime.profile.host_resident
-                        for value in args for x in tensors_in(value))
-            calls = LAUNCHED_CALLS if small else min(LAUNCHED_CALLS, CALLS_OF_LARGER)  # these launch kernels already
-            notes.scope["left"], notes.scope["promote"] = [calls], partial(self._promote, key, notes)
-            count = ["left[0] -= 1", f"if left[0] == 0: promote({', '.join(notes.names)})"]
-        return notes.function(result, self._forget, count)
+        repeated = notes.function(result, self._forget)
+        if not may_launch(notes, args):
+            return repeated
+        small = all(x._array.size <= SMALL and x._device_state.runtime.profile.host_resident
+                    for value in args for x in tensors_in(value))
+        calls = LAUNCHED_CALLS if small else min(LAUNCHED_CALLS, CALLS_OF_LARGER)  # these launch kernels already
+        return self._patient(key, notes, repeated, calls)
+
+    def _patient(self, key: Any, notes: Notes, repeated: Closure, calls: int) -> Closure:
+        """Return ``repeated``, whose launches are recorded once it has served so many calls or taken their time."""
+        left: float = calls
+
+        def patient(*args: Any) -> Any:
+            nonlocal left
+            begin = perf_counter()
+            made = repeated(*args)
+            if made is not OTHER and left > 0:  # threads may record at once
+                left -= max(1.0, min((perf_counter() - begin) / _CALL_SECONDS, _MOST_CALLS))
+                if left <= 0:
+                    self._promote(key, notes, patient, repeated, args)
+            return made
+
+        return patient
 
     def _forget(self) -> None:
         """Send all calls to the composite from now on: layouts of its operators depend on values."""
@@ -146,14 +166,13 @@ class _Front:
         self._known.clear()
         self.newest[0] = self._plain
 
-    def _promote(self, key: Any, notes: Notes, *args: Any) -> None:
-        """Let machine code serve further calls with such arguments, if it can. Threads may do so at once."""
-        made = self._known.get(key)
-        code = None if made is None else launched(notes, self._composite, self._run, made, args)
-        if code is not None and made is not None:
-            self._known[key] = code
-            if self.newest[0] is made:
-                self.newest[0] = code
+    def _promote(self, key: Any, notes: Notes, patient: Closure, repeated: Closure, args: Sequence[Any]) -> None:
+        """Let machine code serve further calls with such arguments, if it can; ``repeated`` alone, if it cannot."""
+        if self._known.get(key) is not patient:
+            return
+        made = self._known[key] = launched(notes, self._composite, self._run, repeated, args) or repeated
+        if self.newest[0] is patient:
+            self.newest[0] = made
 
 
 @cache

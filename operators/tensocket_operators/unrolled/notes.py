@@ -291,13 +291,12 @@ class Notes(Tracer):
 
     # ---------------------------------------------------------------------------------------------------- the text
 
-    def function(self, result: Any, depends: Closure, count: Sequence[str] = ()) -> Closure:
+    def function(self, result: Any, depends: Closure) -> Closure:
         """Compile the text.
 
         Args:
             result: The result of the composite.
             depends: Called if a layout turns out to depend on values.
-            count: Lines behind the conditions.
         """
         returned = self._text(result)
         if isinstance(result, _LISTS) and type(result) is not tuple:
@@ -310,7 +309,7 @@ class Notes(Tracer):
                  *[f"        {line}" for line in (*self.takes, *self._handles)],
                  f"        if not ({' and '.join([*self._layouts, *self.distinct, *self.values]) or True}): "
                  "return other",
-                 "    except AttributeError: return other", *[f"    {line}" for line in count]]
+                 "    except AttributeError: return other"]
         if early:  # nothing has changed yet: the composite raises its own errors
             lines += ["    try:", *[f"        {line}" for line in early],
                       "    except OtherLayoutError: depends()", "    except Exception: pass",

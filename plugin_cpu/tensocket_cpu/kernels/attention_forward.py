@@ -93,28 +93,9 @@ def forward(form: Form) -> Program:
     span, width, tile = block.span, block.width, block.tile
     sums = Tile(ROWS // form.values, form.values, work, "total")
     never, zero, v = const(-math.inf, work), const(0, work), index("v")
-    best, safe, factor = (Var(name, work) for name in ("best", "safe", "factor"))
+    padded = -(-ROWS // width) * width
     read, found = block.scores(r, j, limit, a * mask_a + b * mask_b + row * mask_r, scale)
-    weights = [Var(f"weight{c}", work) for c in range(VECTORS)]
-    total_at = tile.over(r * width)
-    softmax = loop(r, count, [
-        Let(row, first + r),
-        Let(limit, block.limit(row, keys)),
-        tile.vectors([*read, *(Store("scores", tile.over(r * span, c), score) for c, score in enumerate(found)),
-                      Store("part", tile.over(const(0, r.dtype)), larger(larger(found[0], found[1]),
-                                                                          larger(found[2], found[3])))]),
-        *fold("part", width, work, larger),
-        Let(best, larger(Load("best", r, work), Load("part", const(0, r.dtype), work))),
-        Let(safe, select(call("eq", best, never), zero, best)),
-        Let(factor, call("exp", Load("best", r, work) - safe)),
-        Store("best", r, best),
-        Store("factor", r, factor),
-        tile.vectors([
-            *(Let(weight, call("exp", Load("scores", tile.over(r * span, c), work) - safe))
-              for c, weight in enumerate(weights)),
-            *(Store("scores", tile.over(r * span, c), weight) for c, weight in enumerate(weights)),
-            Store("total", total_at, call("fma", Load("total", total_at, work), factor, sum_of(weights)))]),
-    ])
+    softmax = _softmax(block, [Let(row, first + r), Let(limit, block.limit(row, keys))], (read, found), count)
     finish = _finish(block, (lead * length + first, a * out_a + b * out_b + first * out_r, out_r),
                      (count, size, room, pitch))
     tiles = pitch // (sums.columns * width)
@@ -126,28 +107,73 @@ def forward(form: Form) -> Program:
         Let(query_at, a * query_a + b * query_b),
         Let(room, task * (ROWS * pitch)),
         Let(end, smaller(first + count, keys) if form.causal else keys),
-        loop(r, ROWS, [Store("best", r, never), tile.vectors([Store("total", total_at, zero)])]),
+        loop(r, padded, [tile.vectors([Store(name, tile.over(r), never) for name in ("best", "peak")])], step=width),
+        loop(r, ROWS, [tile.vectors([Store("total", tile.over(r * width), zero)])]),
         loop(v, ROWS * pitch, [tile.vectors([Store("room", tile.over(room + v), zero)])], step=width),
         loop(j, end, [
             block.products("scores", ("query", query_at, query_r, "key", key_at + j, key_pitch), depth, count, first,
                            length - 1),
-            softmax,
+            *softmax,
             block.accumulate(sums, "room", (room, pitch), (count, tiles, smaller(const(span, j.dtype), end - j)),
                              ("scores", lambda at: at * span, 1), ("value", value_at + j * value_r, value_r),
                              "factor"),
         ], step=span),
-        finish,
+        *finish,
     ], LoopKind.PARALLEL)
     locals_ = (*tile.arrays, *sums.arrays, Local("scores", work, ROWS * span), Local("part", work, width),
-               Local("best", work, ROWS), Local("factor", work, ROWS), Local("total", work, ROWS * width))
+               *(Local(name, work, padded) for name in ("best", "peak", "factor")), Local("total", work, ROWS * width))
     buffers = [Buffer("out", form.result, True), Buffer("sums", work, True), Buffer("room", work, True), *form.masks(),
                Buffer("query", work), Buffer("key", work), Buffer("value", work)]
     kernel = Kernel("attention", (body,), locals_)
     return Program("attention", (*buffers, *scalars, scale_of(work)), (kernel,))
 
 
-def _finish(block: Block, places: tuple[Expr, Expr, Expr], sizes: tuple[Expr, Expr, Expr, Expr]) -> Stmt:
-    """Return the statement that divides a block's results by their sums and stores the sums' logarithms.
+def _softmax(block: Block, begin: list[Stmt], scores: tuple[list[Stmt], list[Var]], count: Expr) -> list[Stmt]:
+    """Return the statements that replace the scores of a block by weights, and scale its rows' sums down.
+
+    What is one number per row is computed for a vector of rows; rows beyond ``count`` get some numbers.
+
+    Args:
+        block: The block.
+        begin: The statements at the begin of a row.
+        scores: The statements that read the scores of a row, and their variables.
+        count: Rows in the block.
+    """
+    work, width, span, tile = block.work, block.width, block.span, block.tile
+    r, (read, found) = index("r"), scores
+    best, safe = Var("best", work), Var("safe", work)
+    never, zero = const(-math.inf, work), const(0, work)
+    weights = [Var(f"weight{c}", work) for c in range(VECTORS)]
+    here, total_at = tile.over(r), tile.over(r * width)
+    return [
+        loop(r, count, [
+            *begin,
+            tile.vectors([*read, *(Store("scores", tile.over(r * span, c), score) for c, score in enumerate(found)),
+                          Store("part", tile.over(const(0, r.dtype)), larger(larger(found[0], found[1]),
+                                                                              larger(found[2], found[3])))]),
+            *fold("part", width, work, larger),
+            Store("peak", r, Load("part", const(0, r.dtype), work)),
+        ]),
+        loop(r, ROWS, [tile.vectors([
+            Let(best, larger(Load("best", here, work), Load("peak", here, work))),
+            Let(safe, select(call("eq", best, never), zero, best)),
+            Store("factor", here, call("exp", Load("best", here, work) - safe)),
+            Store("best", here, best),
+            Store("peak", here, safe)])], step=width),
+        loop(r, count, [
+            Let(safe, Load("peak", r, work)),
+            tile.vectors([
+                *(Let(weight, call("exp", Load("scores", tile.over(r * span, c), work) - safe))
+                  for c, weight in enumerate(weights)),
+                *(Store("scores", tile.over(r * span, c), weight) for c, weight in enumerate(weights)),
+                Store("total", total_at, call("fma", Load("total", total_at, work), Load("factor", r, work),
+                                              sum_of(weights)))]),
+        ]),
+    ]
+
+
+def _finish(block: Block, places: tuple[Expr, Expr, Expr], sizes: tuple[Expr, Expr, Expr, Expr]) -> list[Stmt]:
+    """Return the statements that divide a block's results by their sums and store the sums' logarithms.
 
     Args:
         block: The block.
@@ -158,14 +184,22 @@ def _finish(block: Block, places: tuple[Expr, Expr, Expr], sizes: tuple[Expr, Ex
     (at, out_at, out_r), (count, size, room, pitch) = places, sizes
     r, v = index("r"), index("v")
     total, inverse, zero = Var("sum", work), Var("inverse", work), const(0, work)
-    nothing = call("eq", total, zero)
+    nothing, here = call("eq", total, zero), tile.over(r)
     value = Load("room", tile.over(room + r * pitch + v), work) * inverse
-    return loop(r, count, [
-        tile.vectors([Store("part", tile.over(const(0, r.dtype)), Load("total", tile.over(r * width), work))]),
-        *fold("part", width, work, lambda x, y: x + y),
-        Let(total, Load("part", const(0, r.dtype), work)),
-        Store("sums", at + r, select(nothing, zero, Load("best", r, work) + call("log", total))),
-        Let(inverse, select(nothing, zero, 1.0 / total)),
-        loop(v, size, [tile.vectors([If(tile.over(v) < size, (
-            Store("out", tile.over(out_at + r * out_r + v), cast(value, block.form.result)),))])], step=width),
-    ])
+    return [
+        loop(r, count, [
+            tile.vectors([Store("part", tile.over(const(0, r.dtype)), Load("total", tile.over(r * width), work))]),
+            *fold("part", width, work, lambda x, y: x + y),
+            Store("factor", r, Load("part", const(0, r.dtype), work)),
+        ]),
+        loop(r, ROWS, [tile.vectors([
+            Let(total, Load("factor", here, work)),
+            Store("peak", here, select(nothing, zero, Load("best", here, work) + call("log", total))),
+            Store("factor", here, select(nothing, zero, 1.0 / total))])], step=width),
+        loop(r, count, [
+            Store("sums", at + r, Load("peak", r, work)),
+            Let(inverse, Load("factor", r, work)),
+            loop(v, size, [tile.vectors([If(tile.over(v) < size, (
+                Store("out", tile.over(out_at + r * out_r + v), cast(value, block.form.result)),))])], step=width),
+        ]),
+    ]

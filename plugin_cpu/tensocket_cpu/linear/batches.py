@@ -47,9 +47,9 @@ class BatchCaller:
 
     def __init__(self, find_compiler: Callable[[], Compiler]) -> None:
         self._find_compiler = find_compiler
-        self._entries: dict[int, Any] = {}
+        self._entries: dict[int, tuple[Any, Callable[..., bytes]]] = {}
 
-    def run(self, address: int, count: int, args: tuple[Argument, ...]) -> None:
+    def run(self, address: int, count: int, *args: Argument) -> None:
         """Call a routine ``count`` times.
 
         Args:
@@ -59,25 +59,30 @@ class BatchCaller:
         """
         held = [_memory(arg) for arg in args]
         places = [place for _, place in held]
-        steps = [arg.array.nbytes // count if isinstance(arg, PerMatrix) and count else 0 for arg in args]
-        entry = self._entry(len(args))
+        if count == 1:
+            steps = [0] * len(args)
+        else:
+            steps = [arg.array.nbytes // count if type(arg) is PerMatrix and count else 0 for arg in args]
+        entry, pack = self._entry(len(args))
         if entry is not None:
-            entry(struct.pack(f"={1 + 2 * len(args)}q", address, *places, *steps), 0, count)
+            entry(pack(address, *places, *steps), 0, count)
             return
         call = ctypes.CFUNCTYPE(None)(address)
         lengths = [ctypes.c_size_t(1)] * 4
         for k in range(count):
             call(*[ctypes.c_void_p(place + k * step) for place, step in zip(places, steps, strict=True)], *lengths)
 
-    def _entry(self, arity: int) -> Any:
-        """Return the compiled loop for routines with ``arity`` arguments; None without a compiler."""
-        if arity not in self._entries:
+    def _entry(self, arity: int) -> tuple[Any, Callable[..., bytes]]:
+        """Return the compiled loop for routines with ``arity`` arguments, None without a compiler; and its packing."""
+        found = self._entries.get(arity)
+        if found is None:
             try:
                 (address,), library = self._find_compiler().compile_text(_NAME, _text(arity), [_NAME])
-                self._entries[arity] = make_entry(address, library)
+                entry = make_entry(address, library)
             except (ImportError, KernelError):
-                self._entries[arity] = None
-        return self._entries[arity]
+                entry = None
+            found = self._entries[arity] = entry, struct.Struct(f"={1 + 2 * arity}q").pack
+        return found
 
 
 #: Most numbers and letters that stay in memory, by value; routines only read them. Cleared when it is full.
@@ -86,14 +91,18 @@ _CONSTANTS: Final[BoundedCache[int | bytes, tuple[NDArray[Any], int]]] = Bounded
 
 def _memory(arg: Argument) -> tuple[NDArray[Any], int]:
     """Return an argument as an array, because Fortran takes all arguments by reference, and its address."""
-    if isinstance(arg, (int, bytes)):
-        known = _CONSTANTS.get(arg)
-        if known is None:
-            array = np.array(arg, np.int64) if isinstance(arg, int) else np.frombuffer(arg, np.uint8)
-            known = _CONSTANTS[arg] = array, address_of(array)
-        return known
-    array = arg.array if isinstance(arg, PerMatrix) else arg
-    return array, address_of(array)
+    kind = type(arg)
+    if kind is int or kind is bytes:
+        known = _CONSTANTS.get(arg)  # type: ignore[arg-type]
+        return _constant(arg) if known is None else known  # type: ignore[arg-type]
+    array = arg.array if kind is PerMatrix else arg  # type: ignore[union-attr]
+    return array, address_of(array)  # type: ignore[return-value]
+
+
+def _constant(value: int | bytes) -> tuple[NDArray[Any], int]:
+    array = np.array(value, np.int64) if isinstance(value, int) else np.frombuffer(value, np.uint8)
+    known = _CONSTANTS[value] = array, address_of(array)
+    return known
 
 
 def _text(arity: int) -> str:

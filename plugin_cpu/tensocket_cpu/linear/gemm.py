@@ -193,6 +193,8 @@ def oriented(x: Array) -> tuple[Array, int, int]:
 
 def batch_steps(batch: Sequence[int], arrays: Sequence[Array]) -> list[tuple[int, ...]] | None:
     """Return two sizes, then both strides of each array; None if the batch needs more than two dimensions."""
+    if len(batch) == 1:
+        return [(1, batch[0]), *[(0, x.strides[0] if x.ndim > 2 and x.shape[0] != 1 else 0) for x in arrays]]
     dims: list[list[int]] = []
     rank = len(batch)
     for axis, size in enumerate(batch):

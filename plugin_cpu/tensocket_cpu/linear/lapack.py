@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -47,6 +48,8 @@ class Lapack:
     def __init__(self, library: Library, repeats: BatchCaller) -> None:
         self._library = library
         self._repeats = repeats
+        #: ``run(count, *arguments)`` by the routine's name; None for routines that the library lacks.
+        self._found: dict[str, Callable[..., None] | None] = {}
 
     def svd(self, matrix: Array, full: bool) -> Any:
         """Return U, singular values and Vh of [..., m, n]; NotImplemented to leave the call to NumPy.
@@ -167,6 +170,22 @@ class Lapack:
         getrf(count, m, n, PerMatrix(made), m, PerMatrix(pivots), PerMatrix(info))
         return np.ascontiguousarray(made.swapaxes(-1, -2)), pivots.astype(np.int32), info.astype(np.int32)
 
+    def least_squares(self, matrix: Array, right: Array) -> Any:
+        """Return the X for which A @ X is closest to B, for [m, n] of full rank, and 0 or where U has a zero.
+
+        Of several, X has the least norm. NotImplemented for batches, and for other dtypes.
+        """
+        gels = self._routine("gels", matrix, 1)
+        if gels is None or matrix.ndim > 2 or right.dtype != matrix.dtype or not right.size:
+            return NotImplemented
+        (m, n), k = matrix.shape, right.shape[1]
+        long, short = max(m, n), min(m, n)
+        a, made = np.array(matrix.T, order="C", copy=True), np.zeros((k, long), matrix.dtype)
+        made[:, :m] = right.T
+        work, info = np.empty(short + max(short, k) * _COLUMNS, matrix.dtype), np.zeros(1, np.int64)
+        gels(1, b"N", m, n, k, a, m, made, long, work, work.size, info)
+        return np.ascontiguousarray(made[:, :n].T), int(info[0])
+
     def qr(self, matrix: Array, mode: str) -> Any:
         """Return Q and R of [..., m, n], ``reduced`` or ``complete``; NotImplemented to leave the call to NumPy."""
         geqrf = self._routine("geqrf", matrix)
@@ -191,10 +210,11 @@ class Lapack:
         letter = _LETTERS.get(matrix.dtype.char)
         if letter is None or min(matrix.shape[-2:]) < least or not matrix.dtype.isnative:
             return None
-        address = self._library.address(letter + name)
-        if not address:
-            return None
-        return lambda count, *args: self._repeats.run(address, count, args)
+        name = letter + name
+        if name not in self._found:
+            address = self._library.address(name)
+            self._found[name] = partial(self._repeats.run, address) if address else None
+        return self._found[name]
 
     def _svd(self, matrix: Array, job: str) -> Any:
         gesdd = self._routine("gesdd", matrix)

@@ -1,9 +1,10 @@
 """The machine code of workers, as LLVM IR: they wait for kernels, and take pieces of them.
 
-Workers poll one word, which holds the number of the task and the number of its remaining pieces. A thread that
-decrements the word owns that piece. The task's number in the same word keeps a late worker from taking a piece of the
-wrong task. So nobody waits for a worker that still sleeps: the caller takes all remaining pieces, and then waits only
-for those that others have begun.
+Workers poll one word, which holds the number of the task, and the first and the end of its remaining pieces. The caller
+increases the first, a worker decreases the end; who changes the word owns that piece. So each thread gets the same part
+of the arrays in kernel after kernel, and finds it in the caches of its core. The task's number in the same word keeps a
+late worker from taking a piece of the wrong task. Nobody waits for a worker that still sleeps: the caller takes all
+remaining pieces, and then waits only for those that others have begun.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ FIELDS: Final = {
     "rest": 7 * LINE, "functions": 8 * LINE,
 }
 BYTES: Final = 9 * LINE
+#: The most pieces of a task: the word has 16 bits for each of their numbers.
+MOST_PIECES: Final = (1 << 16) - 1
 #: The functions of POSIX threads, in the order of their table.
 FUNCTIONS: Final = ("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_wait", "pthread_cond_signal",
                     "pthread_cond_broadcast")
@@ -41,7 +44,7 @@ def workers_text(machine: str) -> str:
         machine: The kind of processor, a value of ``platform.machine``.
     """
     declare, pause = _PAUSES.get(machine, ("", ""))
-    return _TEXT.substitute(FIELDS, declare=declare, pause=pause)
+    return _TEXT.substitute(FIELDS, declare=declare, pause=pause, most_pieces=MOST_PIECES)
 
 
 _TEXT: Final = Template("""\
@@ -108,8 +111,8 @@ seen:
   ret i64 %result
 }
 
-; Take pieces until none is left.
-define internal void @work(ptr %pool) {
+; Take pieces until none is left: the caller from the first on, workers from the last on.
+define internal void @work(ptr %pool, i1 %is_worker) {
 start:
   %ticket.at = getelementptr i8, ptr %pool, i64 $ticket
   br label %next
@@ -118,12 +121,16 @@ next:
   br label %try
 try:
   %w = phi i64 [%now, %next], [%found, %take]
-  %left = and i64 %w, 4294967295
-  %none = icmp eq i64 %left, 0
+  %end.now = and i64 %w, $most_pieces
+  %w.high = lshr i64 %w, 16
+  %first = and i64 %w.high, $most_pieces
+  %none = icmp uge i64 %first, %end.now
   br i1 %none, label %out, label %take
 take:
   %less = sub i64 %w, 1
-  %pair = cmpxchg ptr %ticket.at, i64 %w, i64 %less seq_cst seq_cst
+  %more = add i64 %w, 65536
+  %rest = select i1 %is_worker, i64 %less, i64 %more
+  %pair = cmpxchg ptr %ticket.at, i64 %w, i64 %rest seq_cst seq_cst
   %found = extractvalue {i64, i1} %pair, 0
   %mine = extractvalue {i64, i1} %pair, 1
   br i1 %mine, label %piece, label %try
@@ -138,7 +145,8 @@ piece:
   %count = load i64, ptr %count.at
   %size = load i64, ptr %size.at
   %pieces = load i64, ptr %pieces.at
-  %index = sub i64 %pieces, %left
+  %last.now = sub i64 %end.now, 1
+  %index = select i1 %is_worker, i64 %last.now, i64 %first
   %begin = mul i64 %index, %size
   %stop = add i64 %begin, %size
   %over = icmp sgt i64 %stop, %count
@@ -174,7 +182,7 @@ idle:
   %end = icmp ne i64 %stop, 0
   br i1 %end, label %out, label %ready
 ready:
-  call void @work(ptr %pool)
+  call void @work(ptr %pool, i1 true)
   br label %idle
 out:
   ret ptr null
@@ -260,7 +268,7 @@ together:
   store i64 %pieces, ptr %pieces.at
   store atomic i64 0, ptr %done.at release, align 8
   call void @announce(ptr %pool, i64 %pieces)
-  call void @work(ptr %pool)
+  call void @work(ptr %pool, i1 false)
   %finished = call i64 @await(ptr %pool, i64 $done, i64 0, i64 %pieces, i1 false, i64 $rest, i64 $waiting)
   call void @release(ptr %pool)
   ret void

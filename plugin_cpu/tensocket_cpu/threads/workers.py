@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tensocket_plugins.contract.errors import KernelError
 
 from ..code.immortal import immortal
-from .worker_code import BYTES, FIELDS, FUNCTIONS, LINE, NAMES, workers_text
+from .worker_code import BYTES, FIELDS, FUNCTIONS, LINE, MOST_PIECES, NAMES, workers_text
 
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
@@ -122,7 +122,7 @@ class Workers:
                 self._join()
                 for _ in range(threads - 1):
                     self._threads.append(self._start())
-                self._set("most", _SHARES * threads if self._threads else 1)
+                self._set("most", min(_SHARES * threads, MOST_PIECES) if self._threads else 1)
             finally:
                 self._release(self._pool)
 

@@ -25,7 +25,8 @@ class Profile:
         dtypes: Names of the element types that it stores and computes with.
         accumulation: Element type to the wider one that accumulates its sums; without an entry, it is the same type
             (float16 and bfloat16 always accumulate in float32).
-        features: Any of ``streams``, ``events``, ``pinned``, ``fp64``, ``dlpack``, ``multi_device``, ``deterministic``,
+        features: Any of ``streams``, ``events``, ``pinned``, ``fp64``, ``dlpack``, ``multi_device``, ``deterministic``
+            (a call with the same arguments has the same bits each time, also where it adds floats at equal positions),
             ``reference`` (an oracle, never chosen as accelerator).
         host_resident: Whether array handles are NumPy arrays; then kernels may allocate their results.
         host_kernels: Operators that this backend runs on the host; the ledger counts them.

@@ -67,6 +67,16 @@ def number_at(table: dict[str, Any], key: str) -> Any:
     return table[key] if observer is None else observer.number_at(table, key)
 
 
+def at_least(low: Any, number: Any) -> Any:
+    """Return ``max(low, number)``, a symbolic number if ``number`` is one."""
+    return number.bounded("max", low) if hasattr(number, "bounded") else max(low, number)
+
+
+def at_most(high: Any, number: Any) -> Any:
+    """Return ``min(high, number)``, a symbolic number if ``number`` is one."""
+    return number.bounded("min", high) if hasattr(number, "bounded") else min(high, number)
+
+
 def run_apart(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function that computes options from its own state and from options, and touches no tensor.
 

@@ -12,7 +12,7 @@ Array = NDArray[Any]
 
 #: Names of the functions, besides ``matmul``, that a backend may install.
 DECOMPOSITIONS: Final = ("svd", "svdvals", "eigh", "eigvalsh", "cholesky", "inv", "solve", "qr",
-                         "solve_triangular", "lu")
+                         "solve_triangular", "lu", "least_squares")
 #: Number of multiplications up to which NumPy's call is the cheapest and uses one thread.
 _FEW: Final = 1 << 18
 #: NumPy's loops over matrices by name, if this NumPy has them; and the dtypes that ``numpy.linalg`` computes in.
@@ -250,3 +250,15 @@ def lu(matrix: Array, default: Callable[..., Any]) -> tuple[Array, Array, Array]
     """
     factors, swaps, info = _computed("lu", default, matrix)
     return factors, swaps, info
+
+
+def least_squares(matrix: Array, right: Array, default: Callable[..., Any]) -> tuple[Array, int]:
+    """Return the X of least norm for which A @ X is closest to B, and 0, or where the triangular factor has a zero.
+
+    Args:
+        matrix: A, [m, n] of full rank.
+        right: B, [m, k].
+        default: Function of the same arguments for use without a backend's: NumPy has none.
+    """
+    solution, info = _computed("least_squares", default, matrix, right)
+    return solution, info

@@ -153,9 +153,45 @@ def test_small_names_of_scripts():
     assert future.done()
     assert jit.isinstance([1], list[int])
     assert not jit.isinstance(1, (str, list))
-    with jit.strict_fusion():
-        assert jit.set_fusion_strategy([]) == []
-        jit.enable_onednn_fusion(True)
+    assert jit.set_fusion_strategy([]) == []
+    jit.enable_onednn_fusion(True)
+
+
+def test_nothing_is_fused():
+    message = r"^\[jit\.strict_fusion\] a block outside of a script — it only works in script mode — leave it out$"
+    with pytest.warns(UserWarning, match=message), jit.strict_fusion():
+        pass
+
+    def fused(x):
+        with torch.jit.strict_fusion():
+            return x + x * x
+
+    message = (r"^\[jit\.script\] strict_fusion in a script — all operators of the block must be fused, and scripts "
+               r"run them one by one — leave it out, or use tensocket\.compile:\n")
+    with pytest.raises(RuntimeError, match=message):
+        jit.script(fused)
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_graphs_run_as_they_were_written(optimize):
+    script = jit.script(_sum_of_products)
+    trace = jit.trace(_sum_of_products, torch.ones(3))
+    x, ran = torch.tensor([0.5, -2.0, 3.0]), []
+
+    class Log(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            ran.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+
+    for run in (script, trace):
+        with jit.optimized_execution(optimize), Log():
+            result = run(x)
+        assert result.tolist() == [0.75, 2.0, 12.0]
+    assert ran == ["mul", "add"] * 2
+
+
+def _sum_of_products(x):
+    return x * x + x
 
 
 def test_forms_of_attention():

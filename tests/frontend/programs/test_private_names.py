@@ -126,6 +126,13 @@ def test_operators_by_overload():
     assert aten.sort.stable is aten.sort
     assert aten._pin_memory.default(torch.ones(2)).tolist() == [1, 1]
     assert aten.index.Tensor(torch.arange(4.0), [torch.tensor([1, 3])]).tolist() == [1, 3]
+    for name in ("_pin_memory", "is_pinned", "index", "_int_mm", "_grouped_mm", "_scaled_mm", "add", "zeros"):
+        packet = getattr(aten, name)
+        assert packet.__name__ == packet.name == packet.default._schema.name == name
+        assert packet.default.overloadpacket is packet
+        assert name in dir(aten)
+        with pytest.raises(AttributeError, match=f"'{name}' has no attribute 'nosuch'"):
+            packet.nosuch  # noqa: B018
 
 
 # ----------------------------------------------------------------------------------------------------- torch._C
@@ -463,12 +470,23 @@ def test_errors_of_states():
 
 
 def test_checkpoints_in_parts_are_refused():
-    from tensocket.distributed import checkpoint
+    from importlib import import_module
 
-    for call in (lambda: checkpoint.save({}), lambda: checkpoint.load({}), lambda: checkpoint.FileSystemReader("x"),
-                 lambda: checkpoint.HuggingFaceStorageWriter("x")):
-        with pytest.raises(errors.UnsupportedOperator, match="one process has whole tensors, and writes one file"):
-            call()
+    names = {"default_planner": "DefaultLoadPlanner DefaultSavePlanner",
+             "filesystem": "FileSystemReader FileSystemWriter",
+             "format_utils": "_EmptyStateDictLoadPlanner dcp_to_torch_save torch_save_to_dcp",
+             "hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
+             "optimizer": "load_sharded_optimizer_state_dict", "state_dict_loader": "load", "state_dict_saver": "save"}
+    package = import_module("tensocket.distributed.checkpoint")
+    for module, listed in names.items():
+        for name in listed.split():
+            refused = getattr(import_module(f"{package.__name__}.{module}"), name)
+            assert getattr(package, name, refused) is refused
+            assert refused.__module__ == f"{package.__name__}.{module}"
+            message = (rf"^\[distributed\.checkpoint\.{name}\] a checkpoint in parts — one process has whole tensors, "
+                       "and writes one file — save the state dict with tensocket.save")
+            with pytest.raises(errors.UnsupportedOperator, match=message):
+                refused("x")
 
 
 def test_functions_of_one_process_copy():

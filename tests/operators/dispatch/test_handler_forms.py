@@ -99,9 +99,11 @@ def test_defaults_come_by_name_where_the_call_leaves_them_out() -> None:
     with Logged() as mode:
         result = F.cdist(x, x)
         F.meshgrid(x[0], x[1], indexing="ij")
+        F.leaky_relu(x)
     calls = {name: (len(args), kwargs) for name, args, kwargs in mode.calls}
     assert calls["cdist"] == (2, {"p": 2.0, "compute_mode": None})
     assert calls["meshgrid"] == (2, {"indexing": "ij"})
+    assert calls["leaky_relu"] == (1, {"negative_slope": 0.01})
     distance = 3 * 3 ** 0.5
     np.testing.assert_allclose(result.tolist(), [[0, distance], [distance, 0]])
 

@@ -63,6 +63,10 @@ def test_results_are_tensors_of_their_own(dtype, shapes, requires_grad):
     result = left @ right
     assert not result._is_view()
     assert not result.detach_().requires_grad
+    with torch.no_grad():
+        result = left @ right
+    assert not result._is_view()
+    assert result._fixed_view is None
 
 
 def test_sums_of_narrow_floats_are_kept_in_a_wider_one(make):

@@ -152,7 +152,7 @@ def test_a_device_reads_labels_once_and_launches_few_kernels(monkeypatch):
     loss = F.cross_entropy(x, labels)
     assert read == [np.ndarray]
     recorder = record_launches(loss.backward)[1]  # without copies, which end a recording
-    assert len(recorder.calls) <= 4  # one of them copies the gradient, which the recorder holds
+    assert len(recorder.calls) <= 3  # the 1 to begin with, the gradient, and its copy, which the recorder holds
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])

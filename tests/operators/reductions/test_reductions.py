@@ -252,6 +252,15 @@ def test_logsumexp_of_extreme_values(near):
     assert torch.tensor([math.inf, 0.0]).logsumexp(0).item() == math.inf
     assert torch.zeros(0).logsumexp(0).item() == -math.inf
     near(torch.tensor([1, 2]).logsumexp(0), np.log(np.exp(1) + np.exp(2)), dtype="float32")
+    assert torch.tensor([math.nan, 0.0]).logsumexp(0).isnan().item()
+    assert torch.tensor(2.0).logsumexp(0).item() == 2.0
+
+
+def test_gradient_of_logsumexp_is_softmax(device, near):
+    x = torch.tensor([[1000.0, -math.inf, 998.0], [0.0, 1.0, 2.0]], requires_grad=True)
+    x.logsumexp(1).sum().backward()
+    exponentials = np.exp([[0, -math.inf, -2], [0, 1, 2]])
+    near(x.grad, exponentials / exponentials.sum(1, keepdims=True))
 
 
 # ---- nothing to reduce, and what is refused

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
-from .parts import DefaultLoadPlanner, DefaultSavePlanner
+from .refusals import Refused
 
-__all__: list[str] = ["DefaultLoadPlanner", "DefaultSavePlanner"]
+
+class DefaultLoadPlanner(Refused):
+    """Decides what each process reads: not supported."""
+
+
+class DefaultSavePlanner(Refused):
+    """Decides what each process writes: not supported."""
+
+
+__all__ = ["DefaultLoadPlanner", "DefaultSavePlanner"]

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
-from .parts import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from .refusals import Refused
 
-__all__: list[str] = ["HuggingFaceStorageReader", "HuggingFaceStorageWriter"]
+
+class HuggingFaceStorageReader(Refused):
+    """Reads checkpoints from a folder of safetensors: not supported."""
+
+
+class HuggingFaceStorageWriter(Refused):
+    """Writes checkpoints to a folder of safetensors: not supported."""
+
+
+__all__ = ["HuggingFaceStorageReader", "HuggingFaceStorageWriter"]

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
-from .parts import load_sharded_optimizer_state_dict
+from typing import Any, NoReturn
 
-__all__: list[str] = ["load_sharded_optimizer_state_dict"]
+from .refusals import refuse
+
+
+def load_sharded_optimizer_state_dict(*args: Any, **kwargs: Any) -> NoReturn:
+    """Refuse to read the state of an optimizer from a checkpoint in parts.
+
+    Raises:
+        UnsupportedOperator: Always.
+    """
+    refuse("load_sharded_optimizer_state_dict")
+
+
+__all__ = ["load_sharded_optimizer_state_dict"]

@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
-from .parts import _load_state_dict, load, load_state_dict
+from typing import Any, NoReturn
 
-__all__: list[str] = ["_load_state_dict", "load", "load_state_dict"]
+from .refusals import refuse
+
+
+def load(*args: Any, **kwargs: Any) -> NoReturn:
+    """Refuse to read a checkpoint in parts.
+
+    Raises:
+        UnsupportedOperator: Always.
+    """
+    refuse("load")
+
+
+load_state_dict = _load_state_dict = load
+
+__all__ = ["_load_state_dict", "load", "load_state_dict"]

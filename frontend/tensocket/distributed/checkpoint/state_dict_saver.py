@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
-from .parts import async_save, save, save_state_dict
+from typing import Any, NoReturn
 
-__all__: list[str] = ["async_save", "save", "save_state_dict"]
+from .refusals import refuse
+
+
+def save(*args: Any, **kwargs: Any) -> NoReturn:
+    """Refuse to write a checkpoint in parts.
+
+    Raises:
+        UnsupportedOperator: Always.
+    """
+    refuse("save")
+
+
+save_state_dict = async_save = save
+
+__all__ = ["async_save", "save", "save_state_dict"]

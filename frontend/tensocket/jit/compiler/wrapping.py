@@ -131,6 +131,11 @@ def _is_manager(kind: type) -> bool:
 
 
 def _manager(compiler: Compiler, kind: Any, arguments: list[Any], keywords: dict[str, Any], place: Place) -> Any:
+    import tensocket
+
+    if kind is tensocket.jit.strict_fusion:
+        raise ScriptError("strict_fusion in a script", "all operators of the block must be fused, and scripts run them "
+                          "one by one", "leave it out, or use tensocket.compile", place)
     inputs = [compiler.value(each, place) for each in [*arguments, *keywords.values()]]
     names = [""] * len(arguments) + list(keywords)
     path = PUBLIC.name_of(kind) or f"torch.{kind.__name__}"

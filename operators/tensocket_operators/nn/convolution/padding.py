@@ -71,7 +71,7 @@ def _bordered(input: Any, axis: int, low: int, high: int, mode: str) -> Any:
 
 @composite("pad(Tensor input, any pad, str mode='constant', Scalar? value=None) -> Tensor", replayable=True,
            method=False,
-           namespace="nn.functional")
+           namespace="nn.functional", hands_by_name=True)
 def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     """Return a tensor with a border.
 

@@ -215,7 +215,7 @@ def feature_alpha_dropout_(input: Any, p: float, train: bool) -> Any:
 
 
 @composite("gumbel_softmax(Tensor logits, float tau=1.0, bool hard=False, int dim=-1) -> Tensor", method=False,
-           namespace="nn.functional")
+           namespace="nn.functional", hands_by_name=True)
 def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Any:
     """Return softmax((logits + g) / tau) with draws g from Gumbel's distribution (Jang et al., 2017).
 

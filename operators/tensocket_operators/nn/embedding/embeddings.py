@@ -172,7 +172,7 @@ def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: floa
     "str mode='mean', bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, "
     "int? padding_idx=None) -> Tensor",
     method=False,
-    namespace="nn.functional",
+    namespace="nn.functional", hands_by_name=True,
 )
 def embedding_bag(input: Any, weight: Any, offsets: Any = None, scale_grad_by_freq: bool = False, mode: str = "mean",
                   sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,

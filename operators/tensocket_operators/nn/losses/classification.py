@@ -31,7 +31,7 @@ def _check_indices(input: Any, target: Any, weight: Any) -> None:
 @composite(
     "nll_loss(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, any reduction='mean') -> Tensor",
     method=False, replayable=True,
-    namespace="nn.functional",
+    namespace="nn.functional", hands_by_name=True,
 )
 def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: Any = "mean") -> Any:
     """Return the negative log likelihood: minus the log probability of each target class.
@@ -55,7 +55,7 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
     "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, any reduction='mean', "
     "float label_smoothing=0.0) -> Tensor",
     method=False, replayable=True,
-    namespace="nn.functional",
+    namespace="nn.functional", hands_by_name=True,
 )
 def cross_entropy(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: Any = "mean",
                   label_smoothing: float = 0.0) -> Any:
@@ -129,7 +129,7 @@ def _soft_cross_entropy(
     "linear_cross_entropy(Tensor input, Tensor linear_weight, Tensor target, *, Tensor? linear_bias=None, "
     "Tensor? weight=None, any reduction='mean', int? ignore_index=None, float label_smoothing=0.0) -> Tensor",
     method=False,
-    namespace="nn.functional",
+    namespace="nn.functional", hands_by_name=True,
 )
 def linear_cross_entropy(input: Any, linear_weight: Any, target: Any, *, linear_bias: Any = None, weight: Any = None,
                          reduction: Any = "mean", ignore_index: int | None = None,

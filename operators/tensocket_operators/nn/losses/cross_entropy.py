@@ -127,19 +127,21 @@ term_shares: Final = RowOperator(
 def launches(*tensors: Any) -> bool:
     """Whether the device of some tensors (or None) has memory of its own, and nobody observes the operators called."""
     state, key = tensors[0]._device_state, 0
+    if state.runtime.profile.host_resident or not state.holds_data or state.runtime.target is None:
+        return False
     for x in tensors:
         key |= 0 if x is None else x._key
     traced = STATE.tracer and not is_recording()  # recordings trace operators in order to launch their kernels
     observed = VALUE_OBSERVERS or traced or STATE.transforms or STATE.function_modes or STATE.dispatch_modes
-    return not (key & (AUTOGRAD | LAZY | WRAPPER) or observed or state.runtime.profile.host_resident) and (
-        state.holds_data and state.runtime.target is not None)
+    return not (key & (AUTOGRAD | LAZY | WRAPPER) or observed)
 
 
 def _fits(input: Any, target: Any, ignore_index: Any) -> bool:
     return bool(input._array.size) and target.dtype is int64 and type(ignore_index) is int
 
 
-def _launched_loss(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> tuple[Any, Any, Any]:
+def _launched_loss(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str
+                   ) -> tuple[Any, Any, Any, Any]:
     """Do the same as ``score_loss``."""
     labels = target if contiguous(target._array) else target.contiguous()
     extremes = minmax_kernel.both_extremes(labels._device_state, labels._array, int64, ignore_index)
@@ -147,40 +149,36 @@ def _launched_loss(input: Any, target: Any, weight: Any, ignore_index: int, redu
     check_extremes("nll_loss", *extremes, 0, input.shape[1])
     factor = None if weight is None else factors(input, labels, weight, ignore_index)[1].unsqueeze(1)
     top, total, terms = call(term_totals, input, labels.unsqueeze(1), factor, ignore_index, (1 - input.ndim,))
-    if reduction == "mean":
-        loss = call(term_mean, terms.reshape(-1), labels.reshape(-1), None if factor is None else factor.reshape(-1),
-                    ignore_index, (-1,))[0].reshape(())
-    else:
-        loss = reduced(terms.squeeze(1), reduction, "nll_loss")
-    return loss.to(input.dtype), top, total
+    if reduction != "mean":
+        return reduced(terms.squeeze(1), reduction, "nll_loss").to(input.dtype), top, total, None
+    loss, count = call(term_mean, terms.reshape(-1), labels.reshape(-1), None if factor is None else factor.reshape(-1),
+                       ignore_index, (-1,))
+    return loss.reshape(()).to(input.dtype), top, total, count.reshape(())
 
 
-def _launched_gradient(upstream: Any, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str,
-                       top: Any, total: Any) -> Any:
+def _launched_gradient(upstream: Any, input: Any, target: Any, weight: Any, ignore_index: int, top: Any, total: Any,
+                       count: Any) -> Any:
     factor = None if weight is None else factors(input, target, weight, ignore_index)[1].unsqueeze(1)
-    count = None
-    if reduction == "mean":  # only the second result counts
-        count = call(term_mean, total.reshape(-1), target.reshape(-1), None if factor is None else factor.reshape(-1),
-                     ignore_index, (-1,))[1].reshape((1,) * input.ndim)
+    count = None if count is None else count.reshape((1,) * input.ndim)
     upstream = upstream.to(total.dtype)
     upstream = upstream.unsqueeze(1) if upstream.ndim else upstream.reshape((1,) * input.ndim)
     return call(term_shares, input, target.unsqueeze(1), factor, top, total, upstream, count, ignore_index,
                 (1 - input.ndim,))
 
 
-def _gradient(grads: Any, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, top: Any,
-              total: Any) -> Any:
+def _gradient(grads: Any, input: Any, target: Any, weight: Any, ignore_index: int, top: Any, total: Any,
+              count: Any) -> Any:
     dims = (1 - input.ndim,)
     if grads[2] is not None:  # the gradient of a gradient
         further = call(score_shares, input, top, grads[2], None, None, dims)
         return further if grads[0] is None else further + _gradient(
-            (grads[0], None, None), input, target, weight, ignore_index, reduction, top, total)
+            (grads[0], None, None), input, target, weight, ignore_index, top, total, count)
     if grads[0] is None:
         return None
     if launches(input, grads[0], target, weight, top, total) and _fits(input, target, ignore_index):
-        return _launched_gradient(grads[0], input, target, weight, ignore_index, reduction, top, total)
+        return _launched_gradient(grads[0], input, target, weight, ignore_index, top, total, count)
     index, factor = factors(input, target, weight, ignore_index)
-    upstream = grads[0] / factor.sum() if reduction == "mean" else grads[0]
+    upstream = grads[0] if count is None else grads[0] / count.detach().to(input.dtype)
     # Ignored rows stay 0 even if all are ignored and the mean divides by zero.
     scale = (upstream * factor).masked_fill(factor == 0, 0).unsqueeze(1)
     return call(score_shares, input, top, scale / total, index.unsqueeze(1), scale, dims)
@@ -188,11 +186,13 @@ def _gradient(grads: Any, input: Any, target: Any, weight: Any, ignore_index: in
 
 @composite(
     "score_loss(Tensor input, Tensor target, Tensor? weight, int ignore_index, str reduction) -> "
-    "(Tensor, Tensor, Tensor)", method=False, function=False,
-    derivative=Derivative(input=lambda grads, input, target, weight, ignore_index, reduction, result1, result2: (
-        _gradient(grads, input, target, weight, ignore_index, reduction, result1, result2))))
+    "(Tensor, Tensor, Tensor, Tensor?)", method=False, function=False,
+    derivative=Derivative(input=lambda grads, input, target, weight, ignore_index, result1, result2, result3: (
+        _gradient(grads, input, target, weight, ignore_index, result1, result2, result3))))
 def score_loss(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
-    """Return (loss, top, total); the loss is minus the log probability of each target class, times its factor.
+    """Return (loss, top, total, count); the loss is minus the log probability of each target class, times its factor.
+
+    ``count`` is the sum of the factors, by which the mean divides; None for the other reductions.
 
     Args:
         input: Scores, [N, C, ...].
@@ -208,8 +208,10 @@ def score_loss(input: Any, target: Any, weight: Any, ignore_index: int, reductio
     with blame("nll_loss"), checked_by_range(target._array, 0, input.shape[1], ignore_index):
         picked = input.gather(1, index.unsqueeze(1))
     loss = (total.log() - (picked - top)).squeeze(1) * factor
-    loss = loss.sum() / factor.sum() if reduction == "mean" else reduced(loss, reduction, "nll_loss")
-    return loss.to(input.dtype), top, total
+    if reduction != "mean":
+        return reduced(loss, reduction, "nll_loss").to(input.dtype), top, total, None
+    count = factor.sum()
+    return (loss.sum() / count).to(input.dtype), top, total, count
 
 
 def scored(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:

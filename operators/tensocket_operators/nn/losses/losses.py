@@ -75,7 +75,7 @@ def _as_large(input: Any, target: Any) -> tuple[Any, Any]:
 
 @composite(
     "mse_loss(Tensor input, Tensor target, *, any reduction='mean', Tensor? weight=None) -> Tensor",
-    method=False, namespace="nn.functional",
+    method=False, namespace="nn.functional", hands_by_name=True,
 )
 def mse_loss(input: Any, target: Any, *, reduction: Any = "mean", weight: Any = None) -> Any:
     """Return squared differences; with weights, the mean is the weighted mean."""
@@ -88,7 +88,7 @@ def mse_loss(input: Any, target: Any, *, reduction: Any = "mean", weight: Any = 
 
 @composite(
     "l1_loss(Tensor input, Tensor target, *, any reduction='mean', Tensor? weight=None) -> Tensor",
-    method=False, namespace="nn.functional",
+    method=False, namespace="nn.functional", hands_by_name=True,
 )
 def l1_loss(input: Any, target: Any, *, reduction: Any = "mean", weight: Any = None) -> Any:
     """Return absolute differences; with weights, the mean is the weighted mean."""
@@ -128,7 +128,7 @@ smooth_l1_terms: Final = Pointwise(
 
 @composite(
     "huber_loss(Tensor input, Tensor target, any reduction='mean', float delta=1.0, Tensor? weight=None) -> Tensor",
-    method=False, namespace="nn.functional",
+    method=False, namespace="nn.functional", hands_by_name=True,
 )
 def huber_loss(input: Any, target: Any, reduction: Any = "mean", delta: float = 1.0, weight: Any = None) -> Any:
     """Return 0.5 d² for differences |d| up to ``delta``, delta * (|d| - 0.5 delta) for larger ones.
@@ -146,7 +146,7 @@ def huber_loss(input: Any, target: Any, reduction: Any = "mean", delta: float = 
 
 @composite(
     "smooth_l1_loss(Tensor input, Tensor target, any reduction='mean', float beta=1.0) -> Tensor",
-    method=False, namespace="nn.functional",
+    method=False, namespace="nn.functional", hands_by_name=True,
 )
 def smooth_l1_loss(input: Any, target: Any, reduction: Any = "mean", beta: float = 1.0) -> Any:
     """Return 0.5 d² / beta for differences |d| below ``beta``, |d| - 0.5 beta for larger ones; l1_loss for beta 0.
@@ -215,7 +215,7 @@ def _check_probabilities(name: str, values: Any) -> None:
 
 @composite(
     "binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, any reduction='mean') -> Tensor",
-    method=False, namespace="nn.functional",
+    method=False, namespace="nn.functional", hands_by_name=True,
 )
 def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: Any = "mean") -> Any:
     """Return the cross entropy of probabilities ``input`` for probabilities ``target``.
@@ -336,7 +336,7 @@ def poisson_nll_loss(input: Any, target: Any, log_input: bool = True, full: bool
 @composite(
     "gaussian_nll_loss(Tensor input, Tensor target, Operand var, bool full=False, float eps=1e-06, "
     "any reduction='mean') -> Tensor",
-    method=False, namespace="nn.functional",
+    method=False, namespace="nn.functional", hands_by_name=True,
 )
 def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6,
                       reduction: Any = "mean") -> Any:

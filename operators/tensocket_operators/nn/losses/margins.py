@@ -30,7 +30,7 @@ soft_margin_terms: Final = Pointwise(
 
 
 @composite("soft_margin_loss(Tensor input, Tensor target, any reduction='mean') -> Tensor", method=False,
-           namespace="nn.functional")
+           namespace="nn.functional", hands_by_name=True)
 def soft_margin_loss(input: Any, target: Any, reduction: Any = "mean") -> Any:
     """Return log(1 + exp(-target * input)) for targets 1 and -1."""
     with blame("soft_margin_loss"):
@@ -76,7 +76,7 @@ def _rows(operator: str, input: Any) -> Any:
 @composite(
     "multi_margin_loss(Tensor input, Tensor target, Scalar p=1, Scalar margin=1.0, Tensor? weight=None, "
     "any reduction='mean') -> Tensor",
-    method=False, namespace="nn.functional",
+    method=False, namespace="nn.functional", hands_by_name=True,
 )
 def multi_margin_loss(input: Any, target: Any, p: float = 1, margin: float = 1.0, weight: Any = None,
                       reduction: Any = "mean") -> Any:
@@ -126,7 +126,7 @@ def _check_classes(target: Any, classes: int) -> None:
 
 
 @composite("multilabel_margin_loss(Tensor input, Tensor target, any reduction='mean') -> Tensor", method=False,
-           namespace="nn.functional")
+           namespace="nn.functional", hands_by_name=True)
 def multilabel_margin_loss(input: Any, target: Any, reduction: Any = "mean") -> Any:
     """Sum max(0, 1 - input[right] + input[wrong]) over right and wrong classes, and divide by the number of classes.
 
@@ -162,7 +162,7 @@ def multilabel_margin_loss(input: Any, target: Any, reduction: Any = "mean") -> 
 
 @composite(
     "multilabel_soft_margin_loss(Tensor input, Tensor target, Tensor? weight=None, any reduction='mean') -> Tensor",
-    method=False, namespace="nn.functional",
+    method=False, namespace="nn.functional", hands_by_name=True,
 )
 def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, reduction: Any = "mean") -> Any:
     """Return the binary cross entropy of sigmoid(input) for every class, averaged over the last dimension.

@@ -263,7 +263,7 @@ def check_running(operator: str, training: bool, mean: Any, var: Any) -> None:
 
 
 @composite("local_response_norm(Tensor input, int size, float alpha=0.0001, float beta=0.75, float k=1.0) -> Tensor",
-           method=False, namespace="nn.functional")
+           method=False, namespace="nn.functional", hands_by_name=True)
 def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Any:
     """Return input / (k + alpha * mean of input² over ``size`` adjacent channels) ** beta, with zeros beyond the edges.
 

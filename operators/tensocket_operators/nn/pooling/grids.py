@@ -181,7 +181,8 @@ def _sampled(operator: str, input: Any, grid: Any, mode: str, padding: str, alig
 
 
 @composite("grid_sample(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', "
-           "bool? align_corners=None) -> Tensor", method=False, namespace="nn.functional", replayable=True)
+           "bool? align_corners=None) -> Tensor", method=False, namespace="nn.functional", replayable=True,
+           hands_by_name=True)
 def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
                 align_corners: bool | None = None) -> Any:
     """Sample an image at the points of a grid.
@@ -276,7 +277,7 @@ def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
 
 
 @composite("affine_grid(Tensor theta, any size, bool? align_corners=None) -> Tensor", method=False,
-           namespace="nn.functional")
+           namespace="nn.functional", hands_by_name=True)
 def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
     """Return the points of an image of ``size`` after affine maps, for ``grid_sample``."""
     if align_corners and 1 in tuple(size)[2:]:

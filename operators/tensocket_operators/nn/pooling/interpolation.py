@@ -94,7 +94,7 @@ def _check(input: Any, mode: str, align_corners: Any, antialias: bool) -> None:
 
 @composite("interpolate(Tensor input, any size=None, any scale_factor=None, str mode='nearest', "
            "bool? align_corners=None, bool? recompute_scale_factor=None, bool antialias=False) -> Tensor",
-           method=False, namespace="nn.functional")
+           method=False, namespace="nn.functional", hands_by_name=True)
 def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
                 align_corners: Any = None, recompute_scale_factor: Any = None, antialias: bool = False) -> Any:
     """Resize an image [B, C, ..].

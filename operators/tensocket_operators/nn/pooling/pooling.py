@@ -106,7 +106,7 @@ def max_pool1d_with_indices(input: Any, kernel_size: Any, stride: Any = None, pa
 
 
 @composite(f"max_pool2d_with_indices{_MAX}) -> (Tensor, Tensor)", method=False, replayable=True,
-           namespace="nn.functional")
+           namespace="nn.functional", hands_by_name=True)
 def max_pool2d_with_indices(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                             ceil_mode: bool = False) -> tuple[Any, Any]:
     """Return the largest element of every window of [B, C, H, W] or [C, H, W], and its position, flattened."""
@@ -114,7 +114,7 @@ def max_pool2d_with_indices(input: Any, kernel_size: Any, stride: Any = None, pa
 
 
 @composite(f"max_pool3d_with_indices{_MAX}) -> (Tensor, Tensor)", method=False, replayable=True,
-           namespace="nn.functional")
+           namespace="nn.functional", hands_by_name=True)
 def max_pool3d_with_indices(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                             ceil_mode: bool = False) -> tuple[Any, Any]:
     """Return the largest element of every window of [B, C, D, H, W] or [C, D, H, W], and its position, flattened."""
@@ -252,19 +252,19 @@ def _power_pool(operator: str, dims: int, input: Any, norm_type: float, kernel_s
 _POWER: Final = "(Tensor input, float norm_type, any kernel_size, any stride=None, bool ceil_mode=False) -> Tensor"
 
 
-@composite(f"lp_pool1d{_POWER}", method=False, namespace="nn.functional")
+@composite(f"lp_pool1d{_POWER}", method=False, namespace="nn.functional", hands_by_name=True)
 def lp_pool1d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
     """Return the p-norm of every window of [B, C, L] or [C, L]."""
     return _power_pool("lp_pool1d", 1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-@composite(f"lp_pool2d{_POWER}", method=False, namespace="nn.functional")
+@composite(f"lp_pool2d{_POWER}", method=False, namespace="nn.functional", hands_by_name=True)
 def lp_pool2d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
     """Return the p-norm of every window of [B, C, H, W] or [C, H, W]."""
     return _power_pool("lp_pool2d", 2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-@composite(f"lp_pool3d{_POWER}", method=False, namespace="nn.functional")
+@composite(f"lp_pool3d{_POWER}", method=False, namespace="nn.functional", hands_by_name=True)
 def lp_pool3d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
     """Return the p-norm of every window of [B, C, D, H, W] or [C, D, H, W]."""
     return _power_pool("lp_pool3d", 3, input, norm_type, kernel_size, stride, ceil_mode)

@@ -87,21 +87,21 @@ _ARGUMENTS = ("(Tensor input, Tensor indices, any kernel_size, any stride=None, 
               "-> Tensor")
 
 
-@composite(f"max_unpool1d{_ARGUMENTS}", method=False, namespace="nn.functional")
+@composite(f"max_unpool1d{_ARGUMENTS}", method=False, namespace="nn.functional", hands_by_name=True)
 def max_unpool1d(input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
                  output_size: Any = None) -> Any:
     """Return zeros with the results of ``max_pool1d`` at their positions."""
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
-@composite(f"max_unpool2d{_ARGUMENTS}", method=False, namespace="nn.functional")
+@composite(f"max_unpool2d{_ARGUMENTS}", method=False, namespace="nn.functional", hands_by_name=True)
 def max_unpool2d(input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
                  output_size: Any = None) -> Any:
     """Return zeros with the results of ``max_pool2d`` at their positions."""
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
-@composite(f"max_unpool3d{_ARGUMENTS}", method=False, namespace="nn.functional")
+@composite(f"max_unpool3d{_ARGUMENTS}", method=False, namespace="nn.functional", hands_by_name=True)
 def max_unpool3d(input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
                  output_size: Any = None) -> Any:
     """Return zeros with the results of ``max_pool3d`` at their positions."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...contract.dtypes import float32, float64
-from ..nodes import Expr, select
+from ..nodes import Expr, const, select
 from .build import (
     FORMATS,
     Pair,
@@ -77,21 +77,25 @@ def exp_moderate(x: Expr) -> Expr:
     return value * from_bits(n + (form.bias << form.mantissa))
 
 
+def _vanishes(x: Expr) -> Expr:
+    """Whether e^x rounds to 0."""
+    return x < _RANGE[x.dtype][1]
+
+
 def _exp_ordinary(x: Expr) -> Expr:
-    """e^x; all numbers are normal, so that a sum of integers can change the exponent."""
+    """e^x; all numbers are normal, so that a sum of integers can change the exponent, or 0, as for masked scores."""
     value, n = _moderate(x)
-    return from_bits(bits(value) + n)
+    return select(_vanishes(x), const(0, x.dtype), from_bits(bits(value) + n))
 
 
 def _exp_anywhere(x: Expr) -> Expr:
-    """e^x; subnormal results are rounded once more."""
-    highest, lowest = _RANGE[x.dtype]
-    (_, r), _, n = _reduced(at_least(at_most(x, highest), lowest))
-    return scaled(_exp_reduced(r), n)
+    """e^x; subnormal results are rounded once more, which takes processors long: no others may become subnormal."""
+    (_, r), _, n = _reduced(at_most(select(_vanishes(x), const(0, x.dtype), x), _RANGE[x.dtype][0]))
+    return select(_vanishes(x), const(0, x.dtype), scaled(_exp_reduced(r), n))
 
 
 #: e^x, within 1 ULP.
-exp: Final = Ranged("exp", _exp_ordinary, lambda x: ~(abs(x) < _MODERATE[x.dtype]), _exp_anywhere)
+exp: Final = Ranged("exp", _exp_ordinary, lambda x: ~((abs(x) < _MODERATE[x.dtype]) | _vanishes(x)), _exp_anywhere)
 
 
 def expm1(x: Expr) -> Expr:

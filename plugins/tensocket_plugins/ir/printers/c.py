@@ -11,6 +11,7 @@ element offset), then the temporaries that it uses: ``kernel_params`` lists them
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from ...contract.dtypes import DType
@@ -61,8 +62,21 @@ def print_c(program: Program, dialect: Dialect) -> str:
     Raises:
         IRError: The dialect cannot express the program.
     """
+    return print_programs((program,), dialect)
+
+
+def print_programs(programs: Iterable[Program], dialect: Dialect) -> str:
+    """Return one source of the kernels of several programs, whose names differ.
+
+    Args:
+        programs: Programs as ``print_c`` takes them.
+        dialect: The language.
+
+    Raises:
+        IRError: The dialect cannot express one of the programs.
+    """
     helpers = HelperSet(dialect)
-    printers = [_KernelPrinter(program, kernel, dialect, helpers) for kernel in program.kernels]
+    printers = [_KernelPrinter(program, kernel, dialect, helpers) for program in programs for kernel in program.kernels]
     kernels = [printer.text() for printer in printers]
     head = [dialect.header,
             dialect.float64_header if any(p.float64 for p in printers) else "",
