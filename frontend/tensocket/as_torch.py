@@ -122,10 +122,12 @@ def install(device: str | None = None) -> None:
     sys.modules["functorch"] = importlib.import_module("tensocket.functorch")
     for name in [name for name in sys.modules if name == "tensocket" or name.startswith("tensocket.")]:
         sys.modules["torch" + name.removeprefix("tensocket")] = sys.modules[name]
+    tensocket.__name__ = "torch"  # libraries compare it with the first part of a name
 
 
 def uninstall() -> None:
     """Undo ``install``: the next ``import torch`` finds the original module."""
+    tensocket.__name__ = __name__.partition(".")[0]
     if _FINDER in sys.meta_path:
         sys.meta_path.remove(_FINDER)
     if _ENTRANCE in sys.path:

@@ -21,6 +21,8 @@ ByteStorage = storage_kind(dtypes.uint8, HOST_DEVICE)
 BoolStorage = storage_kind(dtypes.bool_, HOST_DEVICE)
 ComplexFloatStorage = storage_kind(dtypes.complex64, HOST_DEVICE)
 ComplexDoubleStorage = storage_kind(dtypes.complex128, HOST_DEVICE)
+#: PyTorch's base of untyped storages, of which typed ones are no instances.
+StorageBase = UntypedStorage
 #: All classes of storages.
 _storage_classes = {
     UntypedStorage, TypedStorage, FloatStorage, DoubleStorage, HalfStorage, BFloat16Storage, LongStorage, IntStorage,

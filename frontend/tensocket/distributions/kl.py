@@ -17,10 +17,10 @@ def register_kl(type_p: Any, type_q: Any) -> Callable[[Callable[[Any, Any], Any]
     """Decorate ``kl(p, q)`` for two classes and their subclasses.
 
     Raises:
-        ArgumentTypeError: One is not a class of distributions.
+        ArgumentTypeError: One is not a class. Libraries register their mixins, too.
     """
     for kind in (type_p, type_q):
-        if not isinstance(kind, type) or not issubclass(kind, Distribution):
+        if not isinstance(kind, type):
             raise ArgumentTypeError("register_kl", f"{kind!r}", "divergences are those of classes of distributions",
                                     "pass subclasses of Distribution")
 

@@ -95,6 +95,10 @@ def sum_rightmost(value: Any, count: int) -> Any:
     return value if not count else value.reshape((*value.shape[:value.dim() - count], -1)).sum(-1)
 
 
+#: PyTorch's name for it, which libraries of distributions import.
+_sum_rightmost = sum_rightmost
+
+
 def bernoulli_entropy(logits: Any, probs: Any) -> Any:
     """Return ``-p log p - (1 - p) log(1 - p)``."""
     return torch.nn.functional.binary_cross_entropy_with_logits(logits, probs, reduction="none")

@@ -17,6 +17,7 @@ from tensocket.nn import Module, Parameter, Sequential
 from tensocket_core.pytree import tree_flatten, tree_unflatten
 from tensocket_operators import Tensor
 
+from ._compatibility import compatibility as compatibility
 from ._lazy_graph_module import _LazyGraphModule, _make_graph_module
 from ._patching import (
     _autowrap_check,

@@ -11,7 +11,8 @@ from typing import Final
 #: Modules of the package, but for those of the command line and of the import.
 MODULES: Final = frozenset({
     "_C", "_VF", "__config__", "__future__", "_custom_op", "_custom_ops", "_decomp", "_dynamo", "_functorch",
-    "_higher_order_ops", "_inductor", "_jit_internal", "_library", "_logging", "_ops", "_prims_common", "_subclasses",
+    "_guards", "_higher_order_ops", "_inductor", "_jit_internal", "_library", "_logging", "_ops", "_prims_common",
+    "_subclasses",
     "_tensor", "_tensor_str", "_utils", "_vmap_internals", "amp", "ao", "array_api", "as_torch", "autograd", "backends",
     "compiler", "cpu", "cuda", "dispatch", "distributed", "distributions", "errors", "export", "fft", "func",
     "functional", "functorch", "futures", "fx", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing",
@@ -69,8 +70,8 @@ _NAMES: Final = {
     "serialization.file_reader": ("PyTorchFileReader",),
     "storage": (
         "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage",
-        "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "ShortStorage", "_LegacyStorage",
-        "_storage_classes",
+        "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "ShortStorage", "StorageBase",
+        "_LegacyStorage", "_storage_classes",
     ),
 }
 #: The module of each name.

@@ -10,7 +10,7 @@ from tensocket_core.keys import WRAPPER
 from tensocket_operators import Tensor, empty
 
 
-class _ParameterType(type):
+class _ParameterMeta(type):
     """The metaclass of ``Parameter``: tensors of other classes can be parameters, too."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -18,7 +18,7 @@ class _ParameterType(type):
             cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False))
 
 
-class Parameter(Tensor, metaclass=_ParameterType):
+class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that becomes a parameter of the module it is assigned to.
 
     Given a tensor of a subclass, this returns a tensor of that class, for which ``isinstance(x, Parameter)`` holds.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .loading import get_unsafe_globals_in_checkpoint, load
+from .locations import MAP_LOCATION as MAP_LOCATION
 from .locations import default_restore_location, location_tag, register_package
 from .names import StorageType
 from .names import _get_layout as _get_layout

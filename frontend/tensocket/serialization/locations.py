@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from tensocket.errors import DeviceError, SerializationError
 from tensocket_core import device as Device
@@ -13,6 +13,8 @@ Tagger = Callable[[Any], str | None]
 Deserializer = Callable[[Any, str], Any]
 #: A function from a storage on the host and its place in the file to the storage to use.
 Restore = Callable[[Any, str], Any]
+#: The kinds of ``map_location``, under PyTorch's name.
+MAP_LOCATION: TypeAlias = Callable[[Any, str], Any] | Device | str | dict[str, str] | None
 
 
 def _host_tag(storage: Any) -> str | None:

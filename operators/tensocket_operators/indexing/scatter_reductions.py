@@ -150,13 +150,9 @@ def _counts(input: Any, dim: int, index: Any, include_self: bool) -> Any:
 
 def _gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, index: Any, reduce: str,
                include_self: bool) -> tuple[Any, Any]:
-    """Return the gradients of both arguments."""
+    """Return the gradients of both arguments of a product, a largest or a smallest value."""
     own: Any
-    if reduce == "mean":
-        grad = grad / _counts(input, dim, index, include_self).clamp_min(1)
-    if reduce in ("sum", "mean"):
-        own, given = grad, call(gather_valid, grad, dim, index)
-    elif reduce == "prod":
+    if reduce == "prod":
         if not include_self:
             input = call(scatter_valid, input, dim, index, input.new_ones(tuple(index.shape)), False)
         own, given = _prod_gradients(grad, result, input, src, dim, index)
@@ -225,6 +221,13 @@ def scatter_reduce_valid(input: Any, dim: int, index: Any, src: Any, reduce: str
     return _reduced(input, dim, index, src, reduce, include_self)
 
 
+def _at_valid(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> Any:
+    """Reduce at checked positions; sums and means save neither operands nor the result, which may change later."""
+    if reduce in ("sum", "mean"):
+        return _reduced(input, dim, index, src, reduce, include_self)
+    return call(COMPOSITES["scatter_reduce_valid"], input, dim, index, src, reduce, include_self)
+
+
 @composite(
     "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
     replayable=True
@@ -259,7 +262,7 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     same_rank("scatter_reduce", input, index, axis, src)
     places = checked_index("scatter_reduce", index, input._array.shape[axis])
     part = src if src.shape == index.shape else src.basic_index(tuple(slice(0, n) for n in index.shape))
-    return call(COMPOSITES["scatter_reduce_valid"], input, axis, places, part, reduce, include_self)
+    return _at_valid(input, axis, places, part, reduce, include_self)
 
 
 @composite(
@@ -280,7 +283,7 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
     if input.ndim == 0:
         return input.scatter_reduce(0, places.reshape(()), source.reshape(()), reduce, include_self=include_self)
     wide = rows_index(places, tuple(source.shape), axis)
-    return call(COMPOSITES["scatter_reduce_valid"], input, axis, wide, source, reduce, include_self)
+    return _at_valid(input, axis, wide, source, reduce, include_self)
 
 
 # -------------------------------------------------------------------------------------------------------- in place

@@ -230,6 +230,11 @@ class UntypedStorage:
         self._bytes.share_memory_()
         return self
 
+    @classmethod
+    def _new_shared(cls, size: int, *, device: Any = None) -> UntypedStorage:
+        """Return a storage of ``size`` bytes in memory that processes share; workers of loaders collate into one."""
+        return cls(size, device=device).share_memory_()
+
     def is_pinned(self, device: Any = None) -> bool:
         """Return False: host memory is pageable."""
         return False

@@ -271,6 +271,11 @@ class TypedStorage:
         self._untyped_storage.share_memory_()
         return self
 
+    def _new_shared(self, size: int, *, device: Any = None) -> TypedStorage:
+        """Return a storage of ``size`` elements of this dtype in memory that processes share."""
+        made = UntypedStorage._new_shared(size * self.dtype.itemsize, device=device)
+        return TypedStorage(wrap_storage=made, dtype=self.dtype, _internal=True)
+
     def is_pinned(self, device: Any = None) -> bool:
         """Return False: host memory is pageable."""
         warn_deprecated()

@@ -57,14 +57,14 @@ def _moved(name: str) -> Callable[..., Any]:
 
 
 RULES.update({name: _mapped(name) for name in (*OF_VALUES, *LINEAR)})
-RULES.update({name: differentiable(gradients.converted)(_moved(name)) for name in _CONVERSIONS})
-RULES.update({name: differentiable(gradients.negated)(RULES[name]) for name in ("neg", "negative")})
+RULES.update({name: differentiable(gradients.converted, reads_values=False)(_moved(name)) for name in _CONVERSIONS})
+RULES.update({name: differentiable(gradients.negated, reads_values=False)(RULES[name]) for name in ("neg", "negative")})
 # The values of sparse tensors are never lazy conjugates or negatives.
 RULES.update({name: lambda input: False for name in ("is_conj", "is_neg")})
 
 
 @sparse_rule("clone")
-@differentiable(gradients.same)
+@differentiable(gradients.same, reads_values=False)
 def _clone(input: Any, memory_format: Any = None) -> Any:
     return like(input, input.stored.clone())
 
@@ -84,7 +84,7 @@ def _same_shape(operator: str, input: Any, other: Any) -> None:
 
 
 @sparse_rule("add")
-@differentiable(gradients.of_add)
+@differentiable(gradients.of_add, reads_values=False)
 def _add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if not (is_sparse(input) and is_sparse(other)):
         dense = [dense_of(x) if is_sparse(x) else x for x in (input, other)]
@@ -114,7 +114,7 @@ def _same_split(first: SparseTensor, second: SparseTensor) -> tuple[SparseTensor
 
 
 @sparse_rule("sub", "subtract")
-@differentiable(gradients.of_sub)
+@differentiable(gradients.of_sub, reads_values=False)
 def _sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     return _add(input, other, alpha=-alpha)
 
@@ -260,7 +260,7 @@ def sparse_sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any
 
 
 @sparse_rule("sum")
-@differentiable(gradients.of_sum)
+@differentiable(gradients.of_sum, reads_values=False)
 def _sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     if dtype is None and input.dtype.kind in ("bool", "int", "uint"):
         dtype = int64

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from tensocket_core import functions
 from tensocket_core.dispatch.modes import as_leaf
 from tensocket_core.formats import layout, sparse_bsc, sparse_bsr, sparse_csc, sparse_csr
 from tensocket_plugins.contract.dtypes import int32, int64
@@ -80,7 +81,7 @@ def check_positions(operator: str, starts: Any, others: Any, values: Any, shape:
     """Check the positions themselves.
 
     Raises:
-        ArgumentError: Starts do not ascend from 0 to the number of elements, or indices of a row do not ascend.
+        ArgumentError: Starts do not ascend from 0 to the number of elements.
         IndexOutOfRange: An index is outside of the size.
     """
     rule, lead, nnz = COMPRESSED[kind], starts.ndim - 1, others.shape[-1]
@@ -98,16 +99,35 @@ def check_positions(operator: str, starts: Any, others: Any, values: Any, shape:
         words = ("col", "ncols") if rule.rows else ("row", "nrows")
         raise IndexOutOfRange(operator, f"size {list(shape)}: `0 <= {words[0]}_indices < {words[1]}` is not satisfied.",
                               "plain indices are from 0 to the size of their dimension", "pass a larger size")
+
+
+def _ascends(starts: Any, others: Any) -> bool:
+    """Whether the plain indices of each row are sorted and distinct."""
+    nnz = others.shape[-1]
     if nnz < 2:
-        return
+        return True
     first = starts.new_zeros((math.prod(starts.shape[:-1]), nnz + 1))
     first = first.scatter(1, starts.reshape((first.shape[0], -1)).to(int64), 1).to(starts.dtype)
     inside = first[:, 1:nnz] == 0
     ascends = others.reshape((first.shape[0], nnz)).diff() > 0
-    if bool((inside & ~ascends).any()):
+    return not bool((inside & ~ascends).any())
+
+
+def _in_order(operator: str, starts: Any, others: Any, values: Any, may_sort: bool) -> tuple[Any, Any]:
+    """Return plain indices and values with the indices of each row sorted.
+
+    Raises:
+        ArgumentError: Indices of a row repeat, or do not ascend and may not be sorted.
+    """
+    if not _ascends(starts, others) and may_sort and starts.ndim == 1:
+        rows = functions.repeat_interleave(starts.diff().to(int64))
+        order = (rows * (others.max().to(int64) + 1) + others).argsort()
+        others, values = others[order], values[order]
+    if not _ascends(starts, others):
         raise ArgumentError(operator, "indices of a row that do not ascend",
                             "plain indices of a row are sorted and distinct",
                             "sort them, and add values at one position up")
+    return others, values
 
 
 def _made(operator: str, compressed_indices: Any, plain_indices: Any, values: Any, size: Any, dtype: Any,
@@ -119,8 +139,10 @@ def _made(operator: str, compressed_indices: Any, plain_indices: Any, values: An
                          "dimensionality >= 1", "pass the start of each row")
     shape = _default_size(starts, others, stored, kind) if size is None else tuple(size)
     check_parts(operator, starts, others, stored, shape, kind)
-    if check_invariants is not False and stored.device.type != "meta":
+    if invariants.should_check(check_invariants) and stored.device.type != "meta":
         check_positions(operator, starts, others, stored, shape, kind)
+        may_sort = check_invariants is None and not invariants.check_sparse_tensor_invariants.is_enabled()
+        others, stored = _in_order(operator, starts, others, stored, may_sort)
     stored = stored[...] if stored.requires_grad else stored.detach()
     return finished(wrap_sparse((starts, others), stored, shape, kind, True), requires_grad)
 
@@ -141,7 +163,8 @@ def sparse_compressed_tensor(compressed_indices: Any, plain_indices: Any, values
         device: Device of the result; by default that of the values.
         pin_memory: Accepted as in PyTorch if positions are in ordinary memory on the host.
         requires_grad: Whether the result is a leaf that requires grad.
-        check_invariants: Whether to check positions; see ``check_sparse_tensor_invariants`` for the default.
+        check_invariants: Whether to check positions; see ``check_sparse_tensor_invariants`` for the default. Unless a
+            program asks for checks, unsorted indices of a row are sorted, with their values.
 
     Raises:
         ArgumentError: The layout is none of these, or the positions are not valid in it.
@@ -152,7 +175,7 @@ def sparse_compressed_tensor(compressed_indices: Any, plain_indices: Any, values
         raise ArgumentError("sparse_compressed_tensor", f"layout={layout!r}: expected sparse compressed tensor layout",
                             "the layout is sparse_csr, sparse_csc, sparse_bsr or sparse_bsc", "pass one of these")
     return _made("sparse_compressed_tensor", compressed_indices, plain_indices, values, size, dtype, layout, device,
-                 requires_grad, invariants.should_check(check_invariants))
+                 requires_grad, check_invariants)
 
 
 def _constructor(kind: layout, first: str, second: str) -> Callable[..., SparseTensor]:
@@ -164,7 +187,7 @@ def _constructor(kind: layout, first: str, second: str) -> Callable[..., SparseT
         if layout not in (None, kind):
             raise ArgumentError(name, f"layout={layout!r}", f"the layout is {kind.name}", "leave layout out")
         return _made(name, compressed, plain, values, size, dtype, kind, device, requires_grad,
-                     invariants.should_check(check_invariants))
+                     check_invariants)
 
     def named(*args: Any, **kwargs: Any) -> SparseTensor:
         """Return matrices in this layout; the arguments are those of ``sparse_compressed_tensor``."""

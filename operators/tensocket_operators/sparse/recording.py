@@ -48,13 +48,16 @@ class SparseOperator(Function):
     """One call of an operator with a formula."""
 
     @staticmethod
-    def forward(ctx: Any, rule: Callable[..., Any], formula: Callable[..., Any], args: tuple[Any, ...],
-                kwargs: dict[str, Any], *tensors: Any) -> Any:
+    def forward(ctx: Any, rule: Callable[..., Any], formula: Callable[..., Any], reads_values: bool,
+                args: tuple[Any, ...], kwargs: dict[str, Any], *tensors: Any) -> Any:
         """Run the operator without recording."""
         result = rule(*args, **kwargs)
         ctx.formula, ctx.kwargs = formula, kwargs
-        ctx.plan = tuple(_outline(x) for x in args)
-        ctx.save_for_backward(*tensors)
+        if reads_values:
+            ctx.plan = tuple(_outline(x) for x in args)
+            ctx.save_for_backward(*tensors)
+        else:  # The operands may change afterwards.
+            ctx.plan = tuple(_Form(x) if hasattr(x, "_key") else x for x in args)
         return result.alias() if any(result is x for x in tensors) and hasattr(result, "alias") else result
 
     @staticmethod
@@ -65,7 +68,17 @@ class SparseOperator(Function):
         grads = ctx.formula(grad, *args, **ctx.kwargs)
         grads = grads if type(grads) is tuple else (grads,)
         found = [g for x, y in zip(args, (*grads, *(None for _ in args)), strict=False) for g in _matched(x, y)]
-        return (None, None, None, None, *found)
+        return (None, None, None, None, None, *found)
+
+
+class _Form:
+    """The shape, dtype and device of an operand, for formulas that read no values."""
+
+    __slots__ = ("_key", "device", "dtype", "ndim", "shape")
+
+    def __init__(self, source: Any) -> None:
+        self.shape, self.dtype, self.device = source.shape, source.dtype, source.device
+        self.ndim, self._key = len(source.shape), None
 
 
 class _Place:
@@ -87,12 +100,13 @@ def _filled(value: Any, tensors: Iterator[Any]) -> Any:
     return type(value)(_filled(x, tensors) for x in value) if type(value) in (list, tuple) else value
 
 
-def differentiable(formula: Callable[..., Any]) -> Callable[[F], F]:
+def differentiable(formula: Callable[..., Any], reads_values: bool = True) -> Callable[[F], F]:
     """Give an operator a formula for its gradients.
 
     Args:
         formula: Takes the gradient of the result and the operator's arguments. It returns the gradient of the first
             argument, or a tuple with those of the first few; None for an argument without a gradient.
+        reads_values: Whether it reads values of the arguments, and not only their shapes, dtypes and devices.
     """
 
     def decorate(rule: F) -> F:
@@ -104,7 +118,7 @@ def differentiable(formula: Callable[..., Any]) -> Callable[[F], F]:
                 return rule(*args, **kwargs)
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            return SparseOperator.apply(rule, formula, bound.args, bound.kwargs, *_tensors(bound.args))
+            return SparseOperator.apply(rule, formula, reads_values, bound.args, bound.kwargs, *_tensors(bound.args))
 
         return run  # type: ignore[return-value]
 

@@ -10,4 +10,5 @@ def package_name() -> str:
 
     Programs compare strings such as ``str(x.dtype)`` and ``x.type()`` with the names they know.
     """
-    return "torch" if getattr(sys.modules.get("torch"), "__name__", "") == "tensocket" else "tensocket"
+    package = sys.modules.get("torch")
+    return "torch" if package is not None and package is sys.modules.get("tensocket") else "tensocket"

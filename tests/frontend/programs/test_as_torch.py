@@ -187,7 +187,7 @@ def test_modules_code_and_folders_run_too(tmp_path, monkeypatch):
                       ["-c", "import sys, torch; print(torch.__name__, sys.argv[1:])", "1"]):
         done = subprocess.run([sys.executable, "-m", "tensocket.as_torch", *arguments], capture_output=True, text=True,
                               cwd=tmp_path, check=True)
-        assert done.stdout.strip() == "tensocket ['1']"
+        assert done.stdout.strip() == "torch ['1']"
 
 
 @pytest.mark.parametrize(("options", "message"), [

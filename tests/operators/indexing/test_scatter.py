@@ -225,3 +225,14 @@ def test_what_is_written_nowhere_has_a_gradient_of_zeros(device):
         call(x, y).sum().backward()
         assert y.grad.tolist() == [[0] * 3] * 2
         assert x.grad[0, 0].item() == 1
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+def test_results_of_sums_and_means_may_change_before_the_gradient(reduce, device):
+    source = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], device=device, requires_grad=True)
+    index = torch.tensor([[0, 0], [1, 1], [0, 0]], device=device)
+    out = torch.zeros(2, 2, device=device).scatter_reduce(0, index, source, reduce, include_self=False)
+    out += 1
+    (out * torch.tensor([[1.0, 2.0], [3.0, 4.0]], device=device)).sum().backward()
+    share = 0.5 if reduce == "mean" else 1.0
+    assert source.grad.tolist() == [[share, 2 * share], [3.0, 4.0], [share, 2 * share]]

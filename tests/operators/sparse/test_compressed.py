@@ -203,7 +203,7 @@ def test_invariants():
 @pytest.mark.parametrize(("call", "error", "message"), [
     (lambda: tc.sparse_csr_tensor([0, 2, 1], [0, 1], [1.0, 2.0], (2, 2)), ArgumentError,
      "row starts ascend from 0 to the number of values"),
-    (lambda: tc.sparse_csr_tensor([0, 2, 2], [1, 0], [1.0, 2.0], (2, 2)), ArgumentError,
+    (lambda: tc.sparse_csr_tensor([0, 2, 2], [1, 1], [1.0, 2.0], (2, 2)), ArgumentError,
      "plain indices of a row are sorted and distinct"),
     (lambda: tc.sparse_csr_tensor([[0]], [0], [1.0], (2, 2)), ShapeError,
      "indices have one dimension more than batches, and values fit them"),
@@ -259,3 +259,16 @@ def test_one_number_is_the_size_of_square_blocks(kind):
     tensor = getattr(t(array), f"to_{kind}")(2)
     same(tensor, array, kind)
     assert tensor.values().shape == (4, 2, 2)
+
+
+def test_unsorted_indices_of_a_row_are_sorted_unless_a_program_asks_for_checks():
+    values = tc.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+    parts = ([0, 2, 4], [2, 0, 1, 0])
+    matrix = tc.sparse_csr_tensor(*map(tc.tensor, parts), values, (2, 3))
+    assert matrix.to_dense().tolist() == [[2.0, 0.0, 1.0], [4.0, 3.0, 0.0]]
+    (matrix @ tc.tensor([[1.0], [2.0], [3.0]])).sum().backward()
+    assert values.grad.tolist() == [3.0, 1.0, 2.0, 1.0]
+    with pytest.raises(ArgumentError, match="indices of a row that do not ascend"):
+        tc.sparse_csr_tensor(*map(tc.tensor, parts), values, (2, 3), check_invariants=True)
+    with pytest.raises(ArgumentError, match="indices of a row that do not ascend"):
+        tc.sparse_csr_tensor(tc.tensor([0, 2, 4]), tc.tensor([1, 1, 1, 0]), values, (2, 3))

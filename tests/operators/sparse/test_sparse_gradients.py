@@ -195,3 +195,12 @@ def test_sparse_weights_of_linear_layers(kind, lead):
     grad = weight.grad.to_dense() if weight.grad.layout is not tc.strided else weight.grad
     same(grad, seed.reshape(-1, 2).T @ inputs.reshape(-1, 3))
     same(f.linear(weight.detach(), t(RIGHT.T)), DENSE @ RIGHT)
+
+
+def test_sums_save_no_operands():
+    values = tc.tensor([3.0, 4.0, 5.0, 1.0], requires_grad=True)
+    total = tc.zeros(2, 3)
+    for scale in (1.0, 2.0):  # the second sum changes the operand of the first one
+        total += tc.sparse_coo_tensor(PLACES, values * scale, (2, 3))
+    (total * t(np.arange(6.0).reshape(2, 3))).sum().backward()
+    same(values.grad, [6.0, 9.0, 15.0, 6.0])

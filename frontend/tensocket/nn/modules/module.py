@@ -14,6 +14,7 @@ from tensocket_core.keys import WRAPPER
 from tensocket_operators import Tensor, zeros_like
 
 from .base import tree as _tree
+from .base.builtins import hold_statically
 from .base.conversion import Convertible
 from .base.hooks import (
     GLOBAL_CALLS,
@@ -124,6 +125,7 @@ class Module(ModuleState, Convertible):
         super().__init_subclass__(**kwargs)
         if "_call_impl" in cls.__dict__ and "__call__" not in cls.__dict__:
             cls.__call__ = cls._call_impl  # type: ignore[method-assign]
+        hold_statically(cls)
 
     def register_forward_pre_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False

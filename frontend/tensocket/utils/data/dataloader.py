@@ -24,6 +24,13 @@ T_co = TypeVar("T_co", covariant=True)
 _FIXED: Final = frozenset({"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"})
 
 
+class _DatasetKind:
+    """The kinds of data sets, as ``DataLoader._dataset_kind`` gives them."""
+
+    Map = 0
+    Iterable = 1
+
+
 class DataLoader(Generic[T_co]):
     """An iterable over batches of a data set, loaded by this process, by worker processes or by worker threads.
 
@@ -109,7 +116,7 @@ class DataLoader(Generic[T_co]):
         self.in_order = in_order
         self.generator = generator
         self.persistent_workers = persistent_workers
-        self._dataset_kind = int(isinstance(dataset, IterableDataset))
+        self._dataset_kind = _DatasetKind.Iterable if isinstance(dataset, IterableDataset) else _DatasetKind.Map
         if self._dataset_kind:
             _exclusive("an IterableDataset", shuffle=shuffle or None, sampler=sampler, batch_sampler=batch_sampler)
         if sampler is not None:

@@ -69,6 +69,9 @@ class ModuleTree:
             ArgumentTypeError: ``module`` is not a module.
         """
         self._check_new("submodule", name, "_modules")
+        self._hold_module(name, module)
+
+    def _hold_module(self, name: str, module: Module | None) -> None:
         if module is not None and not isinstance(module, ModuleTree):
             raise ArgumentTypeError("add_module", f"a {type(module).__name__} as {name!r}", "a submodule is a "
                                     "nn.Module or None", "derive its class from nn.Module")
@@ -81,7 +84,7 @@ class ModuleTree:
     def _registered(self, table: str, name: str, value: Any) -> Any:
         return run_registration(table, self, name, value) if GLOBAL_REGISTRATION[table] else value
 
-    def _check_new(self, kind: str, name: str, table: str) -> None:
+    def _check_name(self, kind: str, name: str) -> None:
         if "_parameters" not in self.__dict__:
             raise ModuleAttributeError(type(self).__name__, f"{kind} {name!r} before Module.__init__()", "members are "
                                        "registered in an initialised module", "call super().__init__() first")
@@ -91,6 +94,9 @@ class ModuleTree:
         if not name or "." in name:
             raise MemberNameError(type(self).__name__, f"{kind} {name!r}", "names are not empty and have no '.'",
                                   "choose another name")
+
+    def _check_new(self, kind: str, name: str, table: str) -> None:
+        self._check_name(kind, name)
         if name not in self.__dict__[table] and hasattr(self, name):
             raise MemberNameError(type(self).__name__, f"{kind} {name!r}", "an attribute of this name exists",
                                   "choose another name or delete the attribute first")
@@ -133,7 +139,9 @@ class ModuleTree:
                 self.__dict__.get(other, {}).pop(name, None)
         self.__dict__.pop(name, None)
         if isinstance(value, ModuleTree):
-            self.add_module(name, cast("Module", value))
+            # Only methods check that the name is free: a class may answer it otherwise until then.
+            self._check_name("submodule", name)
+            self._hold_module(name, cast("Module", value))
         elif isinstance(value, Parameter):
             self.register_parameter(name, value)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import re
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
 from typing import Any, Final
 
@@ -12,6 +13,8 @@ import numpy as np
 from tensocket.errors import ArgumentError, ArgumentTypeError
 from tensocket_operators import Tensor, as_tensor, float64, stack, tensor
 
+#: The kinds of NumPy's dtypes whose arrays become no tensors: strings, bytes and objects.
+np_str_obj_array_pattern: Final = re.compile("[SaUO]")
 CollateMap = dict[type | tuple[type, ...], Callable[..., Any]]
 
 
