@@ -15,7 +15,7 @@ from ..memory.plan import last_uses, plan_memory
 from .device import Check, Launch
 from .polynomials import DEGREE, Polynomial, fit, grid
 from .runs import Block, Run, Step
-from .tidying import without_unused
+from .tidying import without_unused, written_out_program
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class _Planner:
     def _named(self, key: object, program: Program) -> Program:
         """Return a program whose kernels have names that no other one has."""
         if key not in self._programs:
-            prefix, program = f"k{len(self._programs)}", without_unused(program)
+            prefix, program = f"k{len(self._programs)}", without_unused(written_out_program(program))
             self._programs[key] = replace(program, kernels=tuple([
                 replace(kernel, name=f"{prefix}_{kernel.name}") for kernel in program.kernels]))
         return self._programs[key]

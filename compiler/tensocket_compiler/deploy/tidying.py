@@ -1,14 +1,29 @@
-"""Kernels without values that nothing uses, of which C compilers warn."""
+"""Kernels as C compilers like them: with every form of a function written out, without values that nothing uses."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tensocket_plugins.ir.nodes import For, If, Kernel, Let, Program, Reduce, Stmt, Var
+from tensocket_plugins.ir.math import written_out
+from tensocket_plugins.ir.nodes import Call, Expr, For, If, Kernel, Let, Program, Reduce, Stmt, Var
 from tensocket_plugins.ir.printers.dialect import C
 from tensocket_plugins.ir.printers.expressions import postorder
 from tensocket_plugins.ir.printers.statements import uses
+from tensocket_plugins.ir.rewrite import Rewrite, name_shared
+
+
+def written_out_program(program: Program) -> Program:
+    """Return a program whose functions have their forms for unusual arguments written out, for C has no ``rarely``."""
+    return name_shared(Rewrite(_written_out, _is_rare).program(program))
+
+
+def _is_rare(e: Expr) -> bool:
+    return isinstance(e, Call) and e.function == "rarely"
+
+
+def _written_out(e: Expr) -> Expr:
+    return written_out(e) if isinstance(e, Call) and _is_rare(e) else e
 
 
 def without_unused(program: Program) -> Program:

@@ -131,7 +131,7 @@ def forward(form: Form) -> Program:
 def _softmax(block: Block, begin: list[Stmt], scores: tuple[list[Stmt], list[Var]], count: Expr) -> list[Stmt]:
     """Return the statements that replace the scores of a block by weights, and scale its rows' sums down.
 
-    What is one number per row is computed for a vector of rows; rows beyond ``count`` get some numbers.
+    Numbers of single rows are computed for a vector of rows at a time; rows beyond ``count`` get some numbers.
 
     Args:
         block: The block.

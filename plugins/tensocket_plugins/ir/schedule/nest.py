@@ -28,6 +28,7 @@ from ..nodes import (
     const,
     loop,
 )
+from ..scope import parts
 
 #: A loop that starts at 0: its variable and its extent.
 Axis = tuple[Var, Expr]
@@ -58,14 +59,8 @@ def expressions(statement: Stmt) -> tuple[Expr, ...]:
 
 
 def subexpressions(expr: Expr) -> Iterator[Expr]:
-    """Yield ``expr`` and all its parts."""
-    yield expr
-    match expr:
-        case Load(_, index):
-            yield from subexpressions(index)
-        case Call(_, args):
-            for arg in args:
-                yield from subexpressions(arg)
+    """Yield all parts of an expression and then itself, each once."""
+    yield from parts(expr)
 
 
 def loads(body: Iterable[Stmt]) -> Iterator[Load]:
