@@ -13,6 +13,7 @@ from tensocket_compiler.calls import function as functions
 from tensocket_compiler.calls.compare import find_difference, tolerance_of
 from tensocket_compiler.calls.function import CompiledFunction
 from tensocket_compiler.capture.layout import LAYOUT
+from tensocket_operators.random.positions import positions, restore_positions
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is captured without a known layout")
 X = torch.linspace(-1, 1, 24).reshape(6, 4)
@@ -189,11 +190,9 @@ def test_random_numbers_that_a_graph_does_not_draw_are_found(wrong):
     compiled = captured(lambda x: nn.functional.dropout(x, 0.5) * 2, X)
     before = torch.get_rng_state()
     variant = compiled.variants[0]
-    states = functions.rng_states
 
     def defect(frame):
-        from tensocket_operators.random.positions import restore_rng_states
-        restore_rng_states({key: (seed, offset + 8) for key, (seed, offset) in states().items()})
+        restore_positions({generator: (seed, offset + 8) for generator, (seed, offset) in positions().items()})
     plant(variant.runner, defect)
     found, after = compiled(X), torch.get_rng_state()
     torch.set_rng_state(before)

@@ -11,7 +11,7 @@ import tensocket as torch
 import tensocket.nn.functional as F
 from tensocket_core.device import open_device
 
-N = 200
+N = 400
 ALLOCATOR = open_device("cpu").runtime.allocator
 
 
@@ -95,7 +95,7 @@ PROGRAMS = {
     "where": lambda: torch.where(X > 0, X, -X),
     "matmul": lambda: X @ X + X.T @ X,
     "rows": lambda: (F.layer_norm(X, (N,)), F.batch_norm(X, None, None, training=True), F.cross_entropy(X, IDS[0])),
-    "attention": lambda: F.scaled_dot_product_attention(*[X.view(1, 4, 50, N)] * 3),
+    "attention": lambda: F.scaled_dot_product_attention(*[X.view(1, 8, 50, N)] * 3),
     "backward": backward, "backward twice": twice, "images": backward_of_images,
     "double backward": lambda: torch.autograd.grad(
         torch.autograd.grad((W * X).sigmoid().sum(), W, create_graph=True)[0].sum(), W),

@@ -278,8 +278,8 @@ TRACING: Final = threading.RLock()
 
 @cache
 def ahead_device() -> DeviceState:
-    """Return the device, which the process gets at its first use."""
-    registry().add(_Hooks(), name=NAME)
+    """Return the device, which the process gets at its first use, and no list of devices names."""
+    registry().add(_Hooks(), name=NAME, listed=False)
     return open_device(NAME)
 
 

@@ -39,13 +39,14 @@ _MEMBERS: Final = ("name", "index", "profile", "kernels", "allocator", "default_
 
 @dataclass
 class _Entry:
-    """One row of the table: the state of a backend, and the loaded backend."""
+    """One row of the table: the state of a backend, whether lists of backends name it, and the loaded backend."""
 
     offer: Offer
     record: BackendRecord
     backend: Backend | None = None
     devices: dict[int, OpenDevice] = field(default_factory=dict)
     loading: bool = False
+    listed: bool = True
 
     @property
     def fresh(self) -> bool:
@@ -63,8 +64,8 @@ class Registry:
         self._switches = Switches()
 
     def names(self) -> list[str]:
-        """Return the names of all backends in any state, sorted. Imports nothing."""
-        return sorted(self._table())
+        """Return the names of all listed backends in any state, sorted. Imports nothing."""
+        return sorted([name for name, entry in self._table().items() if entry.listed])
 
     def packages(self) -> frozenset[str]:
         """Return the names of the packages that backends come from, as far as they are known without loading any."""
@@ -90,7 +91,7 @@ class Registry:
         return entry.record
 
     def records(self, *, probe: bool = True) -> list[BackendRecord]:
-        """Return the state of every backend, by name; with ``probe``, load all of them first.
+        """Return the state of every listed backend, by name; with ``probe``, load all of them first.
 
         Raises:
             BackendError: A backend is broken or incompatible and ``TENSOCKET_BACKENDS_STRICT`` is on; never otherwise.
@@ -168,13 +169,15 @@ class Registry:
             entry.record = replace(entry.record, state=State.LOST, reason=reason,
                                    advice="restart the process; if it happens again, check the device and its driver")
 
-    def add(self, module: object, *, name: str, distribution: str = "this process") -> BackendRecord:
+    def add(self, module: object, *, name: str, distribution: str = "this process", listed: bool = True
+            ) -> BackendRecord:
         """Add a backend without an entry point; it is loaded at its first use, under the same guards.
 
         Args:
             module: The object that an entry point would name: a module or another object with the hooks.
             name: The device name.
             distribution: Name of its origin.
+            listed: Whether ``names`` and ``records`` have it; a tool of the runtime need not show its device.
 
         Raises:
             ArgumentError: The name is taken or not allowed.
@@ -187,7 +190,7 @@ class Registry:
                                     "choose another name, or remove the other backend")
             target = getattr(module, "__name__", type(module).__name__)
             offer = Offer(name, str(target), lambda: module, distribution, "")
-            entry = _Entry(*admit([offer], self._switches)[name])
+            entry = _Entry(*admit([offer], self._switches)[name], listed=listed)
             # A new table rather than a change in place: other threads may be iterating over the old one.
             self._entries = {**table, name: entry}
             return entry.record

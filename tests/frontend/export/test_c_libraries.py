@@ -16,6 +16,7 @@ import tensocket as torch
 from tensocket import nn
 from tensocket.export import Dim, compile_c, export
 from tensocket.nn import functional as F
+from tensocket_compiler.deploy.device import note_run
 
 from .c_programs import Loaded, build, built_program, needs_compiler
 
@@ -377,3 +378,8 @@ def test_a_training_step(tmp_path: Path) -> None:
         assert weight is not None
         np.testing.assert_allclose(weight.reshape(p.shape), p.detach().numpy(), rtol=1e-5, atol=1e-6)
     assert library.state("momentum_buffer:model.0.weight", np.float32) is not None
+
+
+def test_no_list_of_devices_shows_the_device_that_notes_launches():
+    note_run(lambda: None)
+    assert all("ahead" not in name for name in torch.available_devices())

@@ -7,10 +7,11 @@ methods.
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import import_module
 from types import FunctionType
 from typing import Final
 
-from tensocket.functional import __all__ as _in_python
 from tensocket_operators import functions
 
 #: Names of ``nn.functional`` that PyTorch takes from its C extension; those of other modules are functions of Python.
@@ -18,7 +19,12 @@ _OF_NN: Final = frozenset({
     "bilinear", "celu_", "channel_shuffle", "elu_", "gelu", "hardshrink", "hardtanh_", "leaky_relu_", "logsigmoid",
     "native_channel_shuffle", "one_hot", "pdist", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu_", "rrelu_",
     "selu_", "softplus", "softshrink", "threshold_"})
-_PYTHON: Final = frozenset(_in_python)
+
+
+@cache
+def _in_python() -> frozenset[str]:
+    """Return the names of functions that PyTorch writes in Python; their module imports those of ``nn``."""
+    return frozenset(import_module("tensocket.functional").__all__)
 
 
 def is_built_in(value: object) -> bool:
@@ -27,7 +33,7 @@ def is_built_in(value: object) -> bool:
         return False
     name, module = value.__name__, value.__module__
     if module == functions.__name__:
-        return name not in _PYTHON and getattr(functions, name, None) is value
+        return name not in _in_python() and getattr(functions, name, None) is value
     return module.startswith("tensocket.nn.") and name in _OF_NN
 
 
