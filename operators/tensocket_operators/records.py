@@ -59,6 +59,7 @@ from .pointwise import (  # noqa: F401
 from .reductions import (  # noqa: F401
     histograms,
     integrals,
+    log_sums,
     masked,
     order_statistics,
     reductions,

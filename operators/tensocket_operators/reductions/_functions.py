@@ -455,37 +455,6 @@ def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool
     return run(input, dim, unbiased, keepdim, correction=correction)
 
 
-_c_logsumexp = COMPOSITES['logsumexp']
-_c_logsumexp_table = _c_logsumexp.table
-
-
-@public(_c_logsumexp)
-def logsumexp(input: Any, dim: Any = MISSING, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
-    if dim is MISSING:
-        if overridden(input):
-            return call_overrides(_c_logsumexp, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
-        dim = settled('logsumexp', axis)
-    if keepdims is not None:
-        if overridden(input):
-            return call_overrides(_c_logsumexp, input, dim, keepdim, keepdims=keepdims, out=out)
-        keepdim = keepdims
-    if out is not None:
-        if overridden(input, out):
-            return call_overrides(_c_logsumexp, input, dim, keepdim, out=out)
-        return write_out('logsumexp', out, logsumexp(input, dim, keepdim))
-    try:
-        key = input._key
-    except AttributeError:
-        key = foreign_key(_c_logsumexp, (input, dim, keepdim,))
-    if ACTIVE:
-        return run_with_modes(_c_logsumexp, key, (input, dim, keepdim))
-    try:
-        run = _c_logsumexp_table[key]
-    except KeyError:
-        run = _c_logsumexp.resolve(key)
-    return run(input, dim, keepdim)
-
-
 _c_histc = COMPOSITES['histc']
 _c_histc_table = _c_histc.table
 
@@ -678,6 +647,37 @@ def method_renorm_(input: Any, p: float, dim: int, maxnorm: float) -> Any:
     except KeyError:
         run = _c_renorm_.resolve(key)
     return run(input, p, dim, maxnorm)
+
+
+_c_logsumexp = COMPOSITES['logsumexp']
+_c_logsumexp_table = _c_logsumexp.table
+
+
+@public(_c_logsumexp)
+def logsumexp(input: Any, dim: Any = MISSING, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
+    if dim is MISSING:
+        if overridden(input):
+            return call_overrides(_c_logsumexp, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+        dim = settled('logsumexp', axis)
+    if keepdims is not None:
+        if overridden(input):
+            return call_overrides(_c_logsumexp, input, dim, keepdim, keepdims=keepdims, out=out)
+        keepdim = keepdims
+    if out is not None:
+        if overridden(input, out):
+            return call_overrides(_c_logsumexp, input, dim, keepdim, out=out)
+        return write_out('logsumexp', out, logsumexp(input, dim, keepdim))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_logsumexp, (input, dim, keepdim,))
+    if ACTIVE:
+        return run_with_modes(_c_logsumexp, key, (input, dim, keepdim))
+    try:
+        run = _c_logsumexp_table[key]
+    except KeyError:
+        run = _c_logsumexp.resolve(key)
+    return run(input, dim, keepdim)
 
 
 _c_masked_sum = COMPOSITES['masked_sum']

@@ -50,9 +50,6 @@ def var(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: 
 def std(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """Return the standard deviation, the square root of the variance."""
 
-def logsumexp(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-    """log(sum(exp(input))), without overflow."""
-
 def histc(input: Tensor, bins: _int = 100, min: Scalar = 0, max: Scalar = 0, *, out: Any = None) -> Tensor:
     """Count the elements in bins of equal width from ``min`` to ``max``, by default the range of the elements.
 
@@ -143,6 +140,9 @@ def renorm(input: Tensor, p: Scalar, dim: _int, maxnorm: Scalar, *, out: Any = N
 
 def method_renorm_(input: Tensor, p: Scalar, dim: _int, maxnorm: Scalar) -> Tensor:
     """Apply ``renorm`` in place."""
+
+def logsumexp(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
+    """log(sum(exp(input))), without overflow."""
 
 def masked_sum(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
     """Return the sum of the elements that the mask selects; int64 for integers and bools."""

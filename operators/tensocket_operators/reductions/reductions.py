@@ -16,14 +16,12 @@ from tensocket_core.dispatch.derivative import ARRAYS, Derivative
 from tensocket_core.dispatch.modes import is_grad_enabled
 from tensocket_core.dispatch.results import named_result
 from tensocket_core.geometry import normalize_axes, normalize_axis
-from tensocket_core.promotion import number_dtype
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError
 from tensocket_plugins.ir.build.fold import Fold
 
 from ..indexing.gather_scatter import gather_valid
 from ..kinds.composite import composite
-from ..kinds.normalized_row import RowOperator
 from ..kinds.reduction import Reduction
 from . import minmax_kernel
 from .value_checks import any_true, promoted_for_arithmetic
@@ -412,47 +410,3 @@ def std(
         axes = normalize_axes("std", dim, input.ndim)
         _warn_of_degrees("std", input, axes, correction)
         return call(deviation, input, axes, keepdim, float(correction))
-
-
-def _log_total(row: Any, x: Any) -> tuple[Any, ...]:
-    m, top = row.m, row.amax(x)
-    top = m.where(m.eq(m.abs(top), math.inf), 0.0, top)
-    (total,) = row.sums(lambda j: m.exp(x(j) - top))
-    return m.log(total) + top, top, total
-
-
-def _log_total_gradient(grads: Any, input: Any, result1: Any, result2: Any) -> Any:
-    """Return the gradient by sum and largest element, as the logarithm of a large sum is too coarse."""
-    factor, further = None if grads[0] is None else grads[0] / result2, grads[2]
-    if factor is None or further is None:
-        factor = further if factor is None else factor
-    else:
-        factor = factor + further
-    return None if factor is None else factor * (input - result1.detach()).exp()
-
-
-#: With the largest element ``top`` and the sum of ``exp(input - top)``.
-log_total: Final = RowOperator(
-    "log_total(Tensor input, int[] dims) -> (Tensor, Tensor, Tensor)",
-    "log(sum(exp(input))) of rows of floats, without overflow.",
-    _log_total, ("row", "row", "row"), lambda: functions, "logsumexp", method=False, function=False,
-    derivative=Derivative(input=_log_total_gradient))
-
-
-@composite("logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor")
-def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
-    """log(sum(exp(input))), without overflow."""
-    axes = normalize_axes("logsumexp", dim, input.ndim)
-    if input.dtype.category < 2:
-        input = input.to(number_dtype(2))
-    shape = tuple(input.shape)
-    if not input.dtype.is_complex and count_of(shape, axes) and axes:
-        result = call(log_total, input, tuple([k - input.ndim for k in axes]))[0].to(input.dtype)
-    else:
-        dtype, input = promoted_for_arithmetic(input)
-        top: Any = 0
-        if count_of(shape, axes):
-            top = (input.real if input.dtype.is_complex else input).detach().amax(axes, True)
-            top = top.masked_fill(top.abs() == math.inf, 0)
-        result = ((input - top).exp().sum(axes, True).log() + top).to(dtype)
-    return result if keepdim else result.reshape(tuple([n for k, n in enumerate(shape) if k not in axes]))

@@ -358,7 +358,6 @@ class OperatorMethods:
     min: Callable[..., Any] = _f.min
     var: Callable[..., Any] = _f.var
     std: Callable[..., Any] = _f.std
-    logsumexp: Callable[..., Any] = _f.logsumexp
     dist: Callable[..., Any] = _f.dist
     matmul: Callable[..., Any] = _f.matmul
     __matmul__: Callable[..., Any] = _f.__matmul__
@@ -461,6 +460,7 @@ class OperatorMethods:
     corrcoef: Callable[..., Any] = _f.corrcoef
     renorm: Callable[..., Any] = _f.renorm
     renorm_: Callable[..., Any] = _f.method_renorm_
+    logsumexp: Callable[..., Any] = _f.logsumexp
     cumsum: Callable[..., Any] = _f.cumsum
     cumprod: Callable[..., Any] = _f.cumprod
     cummax: Callable[..., Any] = _f.cummax

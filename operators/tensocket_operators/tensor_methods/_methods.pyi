@@ -1082,9 +1082,6 @@ class OperatorMethods:
     def std(self, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """Return the standard deviation, the square root of the variance."""
 
-    def logsumexp(self, dim: _int | Sequence[_int], keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-        """log(sum(exp(input))), without overflow."""
-
     def dist(self, other: Tensor, p: Scalar = 2) -> Tensor:
         """Return the p-norm of all elements of input - other.
 
@@ -1547,6 +1544,9 @@ class OperatorMethods:
 
     def renorm_(self, p: Scalar, dim: _int, maxnorm: Scalar) -> Tensor:
         """Apply ``renorm`` in place."""
+
+    def logsumexp(self, dim: _int | Sequence[_int], keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
+        """log(sum(exp(input))), without overflow."""
 
     def cumsum(self, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
         """Return the running sums along a dimension, each including its element; int64 for integers and bools."""

@@ -213,6 +213,16 @@ def test_second_derivatives_of_composites(check_twice: Check, name: str) -> None
     check_twice(function, args)
 
 
+def test_derivatives_of_a_logarithm_and_its_sum(check: Check, check_twice: Check) -> None:
+    """Differentiate both results; the largest element, which is the third, is a constant that they cancel."""
+    def both(x: Any) -> Any:
+        log, top, total = call(OPERATORS["log_total"], x, (-1,))
+        return log * (total.log() + top)
+
+    check(both, (X,))
+    check_twice(both, (X,))
+
+
 def test_samples_do_not_depend_on_their_parameters() -> None:
     parameters = torch.tensor(P, requires_grad=True)
     samples = call(OPERATORS["drawn_from"], torch.tensor(X), parameters)

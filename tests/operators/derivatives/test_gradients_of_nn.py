@@ -36,7 +36,7 @@ RECORDS: dict[str, list[Case]] = {
     "normalize_rows": [(X, ROW, Z[0], 0.1, (-1,)), (CUBE, ROW[:2, None], None, 0.1, (-3, -1))],
     "normalize_rms": [(X, ROW, 0.1, (-1,)), (CUBE, None, 0.1, (-2, -1))],
     "normalize_backward": [(X, Y, ROW, True), (X, Y, None, False)], "normalize_sums": [(X, Y, True), (X, Y, False)],
-    "score_totals": [(X,)], "log_total": [(X,)], "score_shares": [(X, U[:, :1], V[:, :1])],
+    "score_totals": [(X,)], "score_shares": [(X, U[:, :1], V[:, :1])],
     "normalize_backward_sums": [(X, Y, U[:, :1], True), (X, Y, None, True)],
 }
 
@@ -54,13 +54,7 @@ def functions_of_total(top: Any, total: Any) -> Any:
     return total.log() + top
 
 
-def log_and_total(log: Any, top: Any, total: Any) -> Any:
-    """Return a value of both differentiable results, which does not depend on the number that is subtracted."""
-    return log * (total.log() + top)
-
-
 WITH_STATISTICS: dict[str, Callable[..., Any]] = {
-    "log_total": lambda x: log_and_total(*call(OPERATORS["log_total"], x, (-1,))),
     "score_totals": lambda x: functions_of_total(*call(OPERATORS["score_totals"], x, (-1,))),
     "score_shares": lambda x, factor, less: call(
         OPERATORS["score_shares"], x, torch.tensor(Y[:, :1]), factor, torch.tensor(CLASSES[:, None]), less, (-1,)),
