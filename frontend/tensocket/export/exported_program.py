@@ -228,6 +228,9 @@ class ExportedProgram:
         made = object.__new__(type(self))
         memo[id(self)] = made
         made.__dict__.update({name: copy.deepcopy(value, memo) for name, value in vars(self).items()})
+        for node, copied in zip(self.graph.nodes, made.graph.nodes, strict=True):
+            copied.name = node.name  # the signature tells by names; copies of a graph rename what Python has a name for
+        made.graph_module.recompile()
         return made
 
     def __str__(self) -> str:

@@ -351,6 +351,19 @@ def test_programs_know_that_they_are_exported():
     assert not torch.compiler.is_compiling()
 
 
+def test_copies_keep_the_names_of_nodes():
+    """Nodes whose name Python has, too, keep it, as the signature tells by names."""
+    class Sum(nn.Module):
+        def forward(self, input, x):
+            return input + x
+
+    program = export(Sum(), (torch.ones(2), torch.ones(2)))
+    other = copy.deepcopy(program)
+    other.validate()
+    assert [node.name for node in other.graph.nodes] == [node.name for node in program.graph.nodes]
+    assert other.module()(torch.ones(2), torch.full((2,), 3.0)).tolist() == [4.0, 4.0]
+
+
 def test_copies_are_apart(sample):
     model, program = sample
     other = copy.deepcopy(program)
