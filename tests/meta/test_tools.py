@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -176,3 +178,37 @@ def test_fast_tests_run_after_ruff_whatever_it_says(dev, monkeypatch, fails, sta
     assert dev.main(["test-fast"]) == status
     assert [command[2] for command in ran] == ["ruff", "pytest"]
     assert ran[1][-len(dev.FAST_TESTS):] == dev.FAST_TESTS
+
+
+def test_tests_that_passed_are_left_out_of_the_next_run(root, tmp_path):
+    """Failed and skipped tests, and those whose fixture fails at its end, run again."""
+    (tmp_path / "test_some.py").write_text(textwrap.dedent("""
+        import pytest
+
+        @pytest.fixture
+        def ends_badly():
+            yield
+            raise OSError
+
+        @pytest.mark.parametrize("k", [0, 1])
+        def test_one(k):
+            assert k
+
+        def test_two(ends_badly):
+            pass
+
+        def test_three():
+            pytest.skip("not here")
+    """), "utf-8")
+    notes = tmp_path / "notes.txt"
+
+    def outcome(*arguments):
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-n", "1", "-c", os.devnull, "--rootdir", tmp_path, "-p",
+             "tests.passed_before", *arguments, tmp_path], cwd=root, capture_output=True, text=True, check=False)
+        return done.stdout.splitlines()[-1].partition(" in ")[0]
+
+    assert outcome("--leave-out", notes) == "1 failed, 2 passed, 1 skipped, 1 error"
+    assert outcome("--note-passed", notes) == "1 failed, 2 passed, 1 skipped, 1 error"
+    assert notes.read_text("utf-8") == "test_some.py::test_one[1]\n"
+    assert outcome("--leave-out", notes) == "1 failed, 1 passed, 1 skipped, 1 error"
