@@ -106,7 +106,8 @@ def test_edges_of_tiles_together(routine, rng, layout):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("sizes", [
-    (100, 300, 70), (97, 1030, 40), (40, 513, 550), (130, 260, 515), (256, 64, 1024), (7, 2000, 9), (150, 1100, 300)])
+    (100, 300, 70), (97, 1030, 40), (40, 513, 550), (130, 260, 515), (256, 64, 1024), (7, 2000, 9), (150, 1100, 300),
+    (50, 600, 384), (47, 600, 256)])
 def test_blocks_and_packed_operands(routine, rng, layout, sizes):
     for alpha, beta in ((1, 0), (1, 1), (-0.5, 3)):
         run(routine, rng, layout, sizes, alpha, beta)

@@ -98,36 +98,37 @@ def _halves(shape: Shape) -> str:
     return "\n".join(lines)
 
 
+# Plain matrices are read row by row, each as far as the block reaches: what a panel holds of a row is too short for the
+# processor to fetch the next in time, and rows of such distances share a few places of the caches.
 _PACK: Final = Template("""\
 ; The panels of a block that tiles cannot or should not read in place.
 define internal void @pack(ptr %job) noinline {
 start:
 $loads
   %is.turned = icmp ne i64 %b.turned, 0
-  br label %next
-next:
-  %j = phi i64 [%in.place, %start], [%j.next, %done]
-  %to = phi ptr [%panels, %start], [%to.next, %done]
-  %begun = mul i64 %j, $columns
-  %rest = sub i64 %columns, %begun
-  %more = icmp sgt i64 %rest, 0
-  br i1 %more, label %panel, label %out
-panel:
-  %width = call i64 @llvm.smin.i64(i64 %rest, i64 $columns)
-  %final = sub i64 %width, 1
-  %from.at = mul i64 %j, %b.panel
-  %from = getelementptr i8, ptr %right, i64 %from.at
+  %begun = mul i64 %in.place, $columns
+  %width.all = sub i64 %columns, %begun
+  %any = icmp sgt i64 %width.all, 0
+  %begin.at = mul i64 %in.place, %b.panel
+  %begin = getelementptr i8, ptr %right, i64 %begin.at
+  br i1 %any, label %some, label %out
+some:
   br i1 %is.turned, label %turned, label %plain
 plain:
-  call void @copy(ptr %from, i64 %b.far, i64 %width, i64 %terms, ptr %to)
-  br label %done
+  call void @copy(ptr %begin, i64 %b.far, i64 %width.all, i64 %terms, ptr %panels, i64 %slot)
+  br label %out
 turned:
+  %from = phi ptr [%begin, %some], [%from.next, %turned]
+  %to = phi ptr [%panels, %some], [%to.next, %turned]
+  %rest = phi i64 [%width.all, %some], [%rest.next, %turned]
+  %width = call i64 @llvm.smin.i64(i64 %rest, i64 $columns)
+  %final = sub i64 %width, 1
 $halves
-  br label %done
-done:
-  %j.next = add i64 %j, 1
+  %from.next = getelementptr i8, ptr %from, i64 %b.panel
   %to.next = getelementptr i8, ptr %to, i64 %slot
-  br label %next
+  %rest.next = sub i64 %rest, $columns
+  %more = icmp sgt i64 %rest.next, 0
+  br i1 %more, label %turned, label %out
 out:
   ret void
 }
@@ -189,7 +190,7 @@ group.next:
   %height = call i64 @llvm.smin.i64(i64 %rows.rest, i64 $columns)
   br i1 %is.packed, label %copied, label %begin
 copied:
-  call void @copy(ptr %from, i64 %a.far, i64 %height, i64 %terms, ptr %group)
+  call void @copy(ptr %from, i64 %a.far, i64 %height, i64 %terms, ptr %group, i64 0)
   br label %begin
 begin:
   %lefts = phi ptr [%from, %group.next], [%group, %copied]

@@ -14,15 +14,20 @@ _PART: Final = 16
 
 
 def copies(shape: Shape) -> str:
-    """Return the code of ``copy``: up to a panel's columns, which are adjacent in memory; the others become 0."""
-    masks, body = [], []
+    """Return the code of ``copy``: columns that are adjacent in memory, to panels; a last panel's others become 0."""
+    body, masks, last = [], [], []
     for side in range(shape.vectors):
-        masks += [f"  %rest{side} = sub i64 %columns, {shape.lanes * side}", mask(shape, f"some{side}", f"rest{side}")]
+        masks += [f"  %rest{side} = sub i64 %rest, {shape.lanes * side}", mask(shape, f"some{side}", f"rest{side}")]
         body += [f"  %from{side} = getelementptr {shape.vector}, ptr %from, i64 {side}",
-                 masked_load(shape, f"%v{side}", f"%from{side}", f"%some{side}"),
+                 f"  %v{side} = load {shape.vector}, ptr %from{side}, align {shape.size}",
                  f"  %to{side} = getelementptr {shape.vector}, ptr %to, i64 {side}",
                  f"  store {shape.vector} %v{side}, ptr %to{side}, align {shape.lanes * shape.size}"]
-    return _COPY.substitute(masks="\n".join(masks), body="\n".join(body), pitch=shape.bytes)
+        last += [f"  %last{side} = getelementptr {shape.vector}, ptr %final, i64 {side}",
+                 masked_load(shape, f"%w{side}", f"%last{side}", f"%some{side}"),
+                 f"  %end{side} = getelementptr {shape.vector}, ptr %to.final, i64 {side}",
+                 f"  store {shape.vector} %w{side}, ptr %end{side}, align {shape.lanes * shape.size}"]
+    return _COPY.substitute(masks="\n".join(masks), body="\n".join(body), last="\n".join(last), pitch=shape.bytes,
+                            columns=shape.columns)
 
 
 def turns(shape: Shape) -> str:
@@ -92,18 +97,41 @@ def transposed(shape: Shape, rows: Sequence[str]) -> tuple[list[str], list[str]]
 
 
 _COPY: Final = Template("""\
-define internal void @copy(ptr %source, i64 %step, i64 %columns, i64 %terms, ptr %target) noinline {
+define internal void @copy(ptr %source, i64 %step, i64 %columns, i64 %terms, ptr %target, i64 %slot) noinline {
 start:
+  %whole = sdiv i64 %columns, $columns
+  %whole.columns = mul i64 %whole, $columns
+  %rest = sub i64 %columns, %whole.columns
+  %is.part = icmp sgt i64 %rest, 0
+  %is.whole = icmp sgt i64 %whole, 0
 $masks
   %any = icmp sgt i64 %terms, 0
   br i1 %any, label %next, label %out
 next:
-  %from = phi ptr [%from.next, %next], [%source, %start]
-  %to = phi ptr [%to.next, %next], [%target, %start]
-  %n = phi i64 [%n.next, %next], [%terms, %start]
+  %row = phi ptr [%row.next, %done], [%source, %start]
+  %line = phi ptr [%line.next, %done], [%target, %start]
+  %n = phi i64 [%n.next, %done], [%terms, %start]
+  br i1 %is.whole, label %panel, label %ending
+panel:
+  %from = phi ptr [%from.next, %panel], [%row, %next]
+  %to = phi ptr [%to.next, %panel], [%line, %next]
+  %count = phi i64 [%count.next, %panel], [%whole, %next]
 $body
-  %from.next = getelementptr i8, ptr %from, i64 %step
-  %to.next = getelementptr i8, ptr %to, i64 $pitch
+  %from.next = getelementptr i8, ptr %from, i64 $pitch
+  %to.next = getelementptr i8, ptr %to, i64 %slot
+  %count.next = sub i64 %count, 1
+  %again = icmp sgt i64 %count.next, 0
+  br i1 %again, label %panel, label %ending
+ending:
+  %final = phi ptr [%row, %next], [%from.next, %panel]
+  %to.final = phi ptr [%line, %next], [%to.next, %panel]
+  br i1 %is.part, label %part, label %done
+part:
+$last
+  br label %done
+done:
+  %row.next = getelementptr i8, ptr %row, i64 %step
+  %line.next = getelementptr i8, ptr %line, i64 $pitch
   %n.next = sub i64 %n, 1
   %more = icmp sgt i64 %n.next, 0
   br i1 %more, label %next, label %out

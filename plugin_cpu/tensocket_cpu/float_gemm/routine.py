@@ -22,17 +22,18 @@ from .shapes import Shape
 #: The names of the routine, and of the word that must hold the address of the library's.
 NAME: Final = "gemm"
 LIBRARY: Final = "library"
-#: The most terms of a panel, and with packed left matrices, of which a group then fills the first-level cache.
+#: The most terms of a packed panel; of a group of a packed left matrix, and of a panel read in place, either of which
+#: then fills most of the first-level cache.
 _DEPTH: Final = 512
-_PACKED_DEPTH: Final = 256
+_SHALLOW: Final = 256
 #: The bytes of stack for panels, and the most bytes of other memory for them, half of a second-level cache.
 _STACK: Final = 1 << 16
 _MOST: Final = 1 << 19
 #: Plain right matrices are packed for so many rows or more, if they have more bytes than a second-level cache, or if
-#: the distance of their rows is whole pages, because then a panel's rows share a few places of the first-level cache.
-_ROWS: Final = 96
+#: the distance of their rows is a multiple of so many bytes, because then a panel's rows share places of the caches.
+_ROWS: Final = 48
 _LARGE: Final = 1 << 20
-_PAGE: Final = 1 << 12
+_DISTANCE: Final = 1 << 9
 #: Transposed left matrices are packed for more panels than this, because tiles read only parts of their cache lines.
 _PANELS: Final = 2
 #: Up to so many multiplications, OpenBLAS has code without any packing for all layouts but that of ``x @ weight.T``.
@@ -55,8 +56,8 @@ def routine_text(shape: Shape, small: int = SMALL) -> str:
     slack = shape.lanes * shape.bytes  # ``turn`` writes up to a vector of terms too many
     text = _ROUTINE.substitute(
         element=shape.element, size=shape.size, wide=shape.bytes, columns=shape.columns, last=shape.columns - 1,
-        depth=_DEPTH, packed_depth=_PACKED_DEPTH, group=_PACKED_DEPTH * shape.bytes, stack=_STACK, room=_STACK + slack,
-        most=_MOST, extra=slack + 64, rows=_ROWS, large=_LARGE, page=_PAGE - 1, panels=_PANELS, small=small,
+        depth=_DEPTH, shallow=_SHALLOW, group=_SHALLOW * shape.bytes, stack=_STACK, room=_STACK + slack,
+        most=_MOST, extra=slack + 64, rows=_ROWS, large=_LARGE, distance=_DISTANCE - 1, panels=_PANELS, small=small,
         few_rows=_FEW_ROWS, few_columns=_FEW_COLUMNS, wide_enough=_WIDE, tall=_TALL, words=len(WORDS),
         places=places(*WORDS), stored=stored(
             shape, "a.far", "a.row", "a.term", "a.turned", "a.packed", "group", "rows", "b.far", "b.panel", "b.turned",
@@ -150,8 +151,8 @@ sizes:
   %many = icmp sge i64 %rows.now, $rows
   %b.bytes = mul i64 %k, %b.far.now
   %b.large = icmp sgt i64 %b.bytes, $large
-  %b.page = and i64 %b.far.now, $page
-  %b.aliased = icmp eq i64 %b.page, 0
+  %b.apart = and i64 %b.far.now, $distance
+  %b.aliased = icmp eq i64 %b.apart, 0
   %b.bad = or i1 %b.large, %b.aliased
   %b.pays = and i1 %many, %b.bad
   %packed = or i1 %b.is.turned, %b.pays
@@ -159,7 +160,9 @@ sizes:
   %a.is.turned = xor i1 %a.plain, true
   %a.is.packed = and i1 %a.is.turned, %a.several
   ; Blocks of about equal depth.
-  %most = select i1 %a.is.packed, i64 $packed_depth, i64 $depth
+  %b.placed = xor i1 %packed, true
+  %is.shallow = or i1 %a.is.packed, %b.placed
+  %most = select i1 %is.shallow, i64 $shallow, i64 $depth
   %most.less = sub i64 %most, 1
   %k.more = add i64 %k, %most.less
   %k.some = sdiv i64 %k.more, %most
