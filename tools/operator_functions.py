@@ -301,8 +301,13 @@ def _call_lines(operator: Operator, arguments: list[str]) -> list[str]:
 
 
 def function_name(operator: Operator) -> str:
-    """Return the name of a record's function; one that is only a method must not hide a built-in in its module."""
-    return operator.name if operator.function else f"method_{operator.name}"
+    """Return the name of a record's function.
+
+    One that is only a method must not hide a built-in in its module; one that is only Python's operator has its name.
+    """
+    if operator.function:
+        return operator.name
+    return f"method_{operator.name}" if operator.method or not operator.dunder else operator.dunder[0]
 
 
 def _function(operator: Operator) -> str:
@@ -428,7 +433,7 @@ def other_names(record: Operator) -> list[str]:
 
 def bound_names(record: Operator) -> list[str]:
     """Return all names that ``definitions`` binds for other modules."""
-    return [function_name(record), *python_operators(record), *other_names(record)]
+    return list(dict.fromkeys([function_name(record), *python_operators(record), *other_names(record)]))
 
 
 def definitions(record: Operator) -> str:
@@ -437,5 +442,6 @@ def definitions(record: Operator) -> str:
     source = "COMPOSITES" if isinstance(record, Composite) else "OPERATORS"
     found = f"_{label} = {source}[{record.name!r}]\n_{label}_table = _{label}.table\n"
     others = "".join(f"{other} = {name}\n" for other in other_names(record))
-    parts = [found, _function(record), *(_dunder(record, operator) for operator in python_operators(record)), others]
+    operators = [_dunder(record, operator) for operator in python_operators(record) if operator != name]
+    parts = [found, _function(record), *operators, others]
     return "\n\n".join(part for part in parts if part)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tensocket_core.device import open_device
 from tensocket_operators import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
-from tensocket_operators.random import Generator, fork_rng_states, generator_of, rng_states
+from tensocket_operators.random import Generator, device_positions, from_positions, generator_of
 
 __all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
 
@@ -35,5 +35,5 @@ def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True, device_
     if not enabled:
         yield
         return
-    with fork_rng_states(rng_states()):
+    with from_positions(device_positions()):
         yield

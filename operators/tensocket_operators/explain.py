@@ -18,7 +18,7 @@ from tensocket_core.launch.path import LadderOperator
 from tensocket_plugins.contract.errors import ArgumentError
 
 from .path_reasons import REASONS
-from .random.positions import fork_rng_states, rng_states
+from .random.positions import from_positions, positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def explain(function: Callable[..., Any], *args: Any, **keywords: Any) -> Explan
     if not calls.found:
         raise ArgumentError("explain", f"{getattr(function, '__name__', function)!r}", "the function calls operators",
                             "pass a function and its arguments, as in explain(torch.add, a, b)")
-    with fork_rng_states(rng_states()):
+    with from_positions(positions()):
         return Explanations([_explained(*call) for call in calls.found])
 
 

@@ -339,6 +339,13 @@ def test_forked_generators_go_on_where_they_were():
     assert not torch.rand(4).equal(inside)
 
 
+def test_a_generator_of_the_program_moves_in_a_fork():
+    own = torch.Generator().manual_seed(3)
+    with torch.random.fork_rng():
+        inside = torch.rand(4, generator=own)
+    assert not torch.rand(4, generator=own).equal(inside)
+
+
 def test_functions_of_tensors():
     x = torch.ones(2, requires_grad=True)
     y = x * 2

@@ -49,6 +49,12 @@ def body_text(p):
     return [line.strip() for line in format_program(p).splitlines()[1:]]
 
 
+@pytest.mark.parametrize("kind", ["simt", "interpreter", "cpu"])
+def test_programs_for_processors_alone_compute_a_form_rarely(kind):
+    narrow = program(Store("out", ZERO, call("sin", Load("a", ZERO, float32))))
+    assert ("rarely(" in format_program(decompose(narrow, Target(kind)))) == (kind == "cpu")
+
+
 def test_float64_functions_stay_unless_wanted_and_native_ones_do():
     wide = program(Store("out", ZERO, call("exp", Load("a", ZERO, float64))),
                    params=(Buffer("a", float64), Buffer("out", float64, True)))

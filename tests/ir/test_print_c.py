@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -24,6 +26,7 @@ from tensocket_plugins.ir.functions import FUNCTIONS
 from tensocket_plugins.ir.nodes import (
     Buffer,
     Call,
+    IRError,
     Load,
     Scalar,
     Store,
@@ -34,7 +37,7 @@ from tensocket_plugins.ir.nodes import (
     select,
 )
 from tensocket_plugins.ir.printers.c import print_c
-from tensocket_plugins.ir.printers.dialect import CUDA
+from tensocket_plugins.ir.printers.dialect import CUDA, OPENCL, C
 
 SIZE = 200
 INTEGERS = (uint8, uint16, uint32, uint64, int8, int16, int32, int64)
@@ -105,9 +108,8 @@ def exact_functions(dtype):
     if dtype in (float16, bfloat16):
         return ["select"]
     letter = {"bool": "b", "int": "i", "uint": "i", "float": "f"}[dtype.kind]
-    others = (*NATIVE, "rarely")  # targets with vectors of a processor alone have ``rarely``
     return [f.name for f in FUNCTIONS.values() if letter in f.domain and f.rule not in ("cast", "bitcast")
-            and f.name not in others]
+            and f.name not in NATIVE and not f.processors_only]
 
 
 def values_of(array, dtype):
@@ -266,6 +268,16 @@ def test_integer_arithmetic_wraps(run, nest):
     program = nest((Buffer("out", bool_, True), Buffer("a", int32)), Store("out", i, (x + 1) > x))
     actual, _ = run(program, [np.zeros(3, bool), a], (3,))
     np.testing.assert_array_equal(actual[0], [False, True, True])
+
+
+@pytest.mark.parametrize("dialect", [C, OPENCL, CUDA], ids=lambda d: d.name)
+def test_functions_of_processors_are_refused(simt_nest, dialect):
+    x = Load("a", i, float32)
+    program = simt_nest((Buffer("out", float32, True), Buffer("a", float32)),
+                        Store("out", i, call("rarely", x < 1.0, call("sin", x), x)))
+    text = f"{dialect.name} has no rarely: decompose the program for the device's target, or replace each call by "
+    with pytest.raises(IRError, match=re.escape(text + "math.written_out")):
+        print_c(program, dialect)
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=lambda d: d.short)

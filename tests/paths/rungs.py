@@ -24,7 +24,7 @@ from tensocket_core.dispatch.trace import Tracer
 from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK
 from tensocket_core.launch.path import LadderOperator
 from tensocket_operators.kinds.composite import Composite
-from tensocket_operators.random import fork_rng_states, rng_states
+from tensocket_operators.random import from_positions, positions
 
 #: About so many elements have tensors that are tiled.
 LARGE: Final = 1 << 16
@@ -261,7 +261,7 @@ def _made(operator: Operator, args: Args, layout: str, turn: int) -> Args:
 def outcome(operator: Operator, closure: Closure, args: Args) -> tuple[Any, ...]:
     """The result of a call and its arguments afterwards, as something that ``==`` compares bit for bit."""
     try:
-        with fork_rng_states(rng_states()), np.errstate(all="ignore"):
+        with from_positions(positions()), np.errstate(all="ignore"):
             result = operator.invoke(closure, args)
             return "result", bits(result), bits(args)
     except Exception as error:

@@ -180,7 +180,8 @@ class CallRecorder(TorchFunctionMode):
                 self.stop(f"{name}() returns a {type(result).__name__}{caller()}")
             return result
         self._set_grad(STATE.grad_enabled)
-        node = self.graph.create_node("call_function", func, given, named, name=name.removeprefix("method_") or "call")
+        node = self.graph.create_node("call_function", func, given, named,
+                                      name=self.graph._target_to_str(name.removeprefix("method_") or "call"))
         node.meta["stack_trace"] = _program_frames()
         self._called[node] = func, caller()
         self._know(node, result)

@@ -32,6 +32,7 @@ from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.target import Target
 
 from .products import product_scalars
+from .value_refusals import FixedNumbers, reads_elements
 
 NAME: Final = "ahead"
 _PROFILE: Final = Profile(dtypes=frozenset(BY_NAME), features=frozenset({"streams", "events", "fp64"}))
@@ -93,7 +94,7 @@ class Fill:
 Event = Launch | Check | Fill
 
 
-class _Observer:
+class _Observer(FixedNumbers):
     """Observer of the values that code relies on: ranges are checks, and everything else is refused."""
 
     def __init__(self, events: list[Event]) -> None:
@@ -112,29 +113,6 @@ class _Observer:
         if not isinstance(array, DeviceArray) or not array.contiguous or array.dtype.kind not in ("int", "uint"):
             raise reads_elements()
         self._events.append(Check(array, low, high, other))
-
-    def number(self, tensor: Any) -> Any:
-        """Refuse to compute with an element outside of kernels.
-
-        Raises:
-            CompileError: Always.
-        """
-        raise reads_elements()
-
-    def number_at(self, table: dict[str, Any], key: str) -> Any:
-        """Return an option, which the library then contains."""
-        return table[key]
-
-    def run_apart(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Call a function that computes options."""
-        return function(*args)
-
-
-def reads_elements() -> CompileError:
-    """Return the error for code that reads elements."""
-    return CompileError("compile_c", "a program that reads elements of a tensor outside of kernels", "a C library "
-                        "makes the same launches for all values", "leave out item(), bool(), tolist(), step counts of "
-                        "optimizers, and operators that run on the host or check values other than indices")
 
 
 class _Allocator(Allocator):

@@ -13,28 +13,13 @@ from ..capture.recorder import Operation, Recorder
 from ..execute.frames import Layout
 from ..execute.runner import Runner, home_of, makers_of
 from ..memory.regions import Region
-from .device import Check, Event, Launch, ahead_device, note_run, reads_elements
+from .device import Check, Event, Launch, ahead_device, note_run
 from .runs import contents_of, needed_events
+from .value_refusals import FixedNumbers
 
 
-class _Recorder(Recorder):
+class _Recorder(FixedNumbers, Recorder):
     """Recorder of a run whose options stay, and that computes with no element outside of kernels."""
-
-    def number(self, tensor: Any) -> Any:
-        """Refuse to compute with an element.
-
-        Raises:
-            CompileError: Always.
-        """
-        raise reads_elements()
-
-    def number_at(self, table: dict[str, Any], key: str) -> Any:
-        """Return an option, which the library then contains."""
-        return table[key]
-
-    def run_apart(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Call a function that computes options."""
-        return function(*args)
 
 
 class _SeparateRunner(Runner):

@@ -241,11 +241,11 @@ def _in_chunks(func: Callable[..., Any], batch: _Batch, kwargs: dict[str, Any], 
     """Call the function per chunk and join the results; with the same draws, each chunk restarts the generator."""
     parts: list[list[Any]] = []
     out_spec = batch.spec
-    states = functions.rng_states() if randomness == "same" else {}
+    states = functions.positions() if randomness == "same" else {}
     for start in range(0, batch.size, chunk_size):
         count = min(chunk_size, batch.size - start)
         chunk = [x if d is None else x.narrow(0, start, count) for x, d in zip(batch.leaves, batch.dims, strict=True)]
-        functions.restore_rng_states(states)
+        functions.restore_positions(states)
         outputs, out_spec = tree_flatten(
             _run(func, _Batch(chunk, batch.dims, batch.spec, count), kwargs, out_dims, randomness))
         parts.append(outputs)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from tensocket.overrides import TorchFunctionMode
 from tensocket.utils._pytree import tree_leaves
-from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_operators import Tensor, bool_, int64, tensor
 from tensocket_operators.indexing.advanced_indexing import index_tensors
-
-#: The function of ``x[i]``, as modes and as classes receive it.
-_SUBSCRIPTS: Final = (COMPOSITES["getitem"].public, Tensor.__getitem__)
 
 
 class TransformGetItemToIndex(TorchFunctionMode):
@@ -22,7 +18,7 @@ class TransformGetItemToIndex(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call the function, or gather the elements at index tensors."""
-        if func in _SUBSCRIPTS:
+        if func is Tensor.__getitem__:
             input, index = args
             places = tree_leaves(index)
             if places and all(map(_is_place, places)):

@@ -26,8 +26,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 #: Gets a graph module and the tensors of its placeholders, and returns the function that computes its outputs.
 Backend = Callable[..., Callable[..., Any]]
 #: Methods that stand for operators of Python.
-_OPERATORS: Final = {"__getitem__": operator.getitem, "getitem": operator.getitem,
-                     "__setitem__": operator.setitem, "setitem": operator.setitem}
+_OPERATORS: Final = {"__getitem__": operator.getitem, "__setitem__": operator.setitem}
 
 #: Modules with public functions.
 _SPACES: Final = ("tensocket", "tensocket.nn.functional", "tensocket.linalg", "tensocket.fft", "tensocket.special")

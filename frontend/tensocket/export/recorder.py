@@ -19,7 +19,7 @@ from tensocket_core.geometry import memory_of
 from tensocket_core.keys import AUTOGRAD
 from tensocket_operators import Tensor
 from tensocket_operators.differentiation.function import INTERCEPTORS
-from tensocket_operators.random.positions import rng_states
+from tensocket_operators.random.positions import positions
 from tensocket_plugins.contract.drafts import drafting
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, unobserved
 
@@ -210,7 +210,7 @@ class ExportRecorder(TorchDispatchMode, ReadObserver):
         """
         me = get_ident()
         self._grad = STATE.grad_enabled
-        self._positions = rng_states()
+        self._positions = positions()
         began = self._grad
         VALUE_OBSERVERS[me] = self
 
@@ -264,7 +264,7 @@ class ExportRecorder(TorchDispatchMode, ReadObserver):
                 result = self._call(func, args, kwargs)
         finally:
             self._running = outer
-        self._positions = rng_states()
+        self._positions = positions()
         written += [x for x, version in versions if x._version != version]
         if not written:
             self._check_shapes(func, args, kwargs, result)
@@ -286,7 +286,7 @@ class ExportRecorder(TorchDispatchMode, ReadObserver):
 
     def _check_draws(self) -> None:
         """Refuse random numbers that no operator has drawn: they would be constants of the graph."""
-        known, found = self._positions, rng_states()
+        known, found = self._positions, positions()
         if any(found[key] != known[key] for key in found.keys() & known.keys()):
             self._stop("random numbers", "they are drawn outside of operators, so that the graph would have constants",
                        "draw them with operators, such as rand and bernoulli, in place of methods that fill a tensor")
@@ -303,7 +303,7 @@ class ExportRecorder(TorchDispatchMode, ReadObserver):
             self._running = outer
         self.run.calls.append(Call(record, given, named, self.slots(result, self._know), list(self.symbols), caller(),
                                    self._trace(), False, self.run.stack))
-        self._positions = rng_states()
+        self._positions = positions()
         return result
 
     def _check_shapes(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tensocket.errors import ExportError
 from tensocket_compiler.backends.contents import SavedContents
 from tensocket_operators import Tensor
-from tensocket_operators.random.positions import fork_rng_states, rng_states
+from tensocket_operators.random.positions import from_positions, positions
 
 _TABLES: Final = ("_parameters", "_buffers", "_modules")
 
@@ -78,7 +78,7 @@ def undone(module: Any) -> Iterator[ModuleState]:
 
     state = ModuleState(module)
     try:
-        with fork_rng_states(rng_states()):
+        with from_positions(positions()):
             yield state
     finally:
         with no_grad():

@@ -200,10 +200,10 @@ class Tracer(TorchFunctionMode):
         if name in ("tensor", "as_tensor", "from_numpy", "asarray") and not _holds([*args, *kwargs.values()]):
             self.know(result, self.compiler.constant(result.detach().clone(), t.TENSOR, None))
             return
-        if name == "getitem":
+        if name == "__getitem__":
             self.know(result, self.part(self.tensor(args[0]), args[0].dim(), args[1]))
             return
-        if name == "setitem":
+        if name == "__setitem__":
             self.write(args[0], args[1], args[2])
             return
         kwargs = {key: value for key, value in kwargs.items() if value is not None or key not in ("out",)}

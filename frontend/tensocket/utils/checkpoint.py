@@ -22,7 +22,7 @@ from tensocket_core.dispatch.autocast import choices, chosen
 from tensocket_core.dispatch.modes import as_leaf
 from tensocket_operators import Tensor, enable_grad, errors, float32, is_grad_enabled, no_grad
 from tensocket_operators.autograd import Function, backward
-from tensocket_operators.random import fork_rng_states, rng_states
+from tensocket_operators.random import device_positions, from_positions
 
 from ._device_states import (
     DefaultDeviceType,
@@ -216,7 +216,7 @@ class _Frame:
         self.contexts = contexts
         self.check = check
         self.early_stop = early_stop
-        self.states = rng_states() if preserve else None
+        self.states = device_positions() if preserve else None
         self.precisions = choices()
         self.places: list[weakref.ref[_Place]] = []
         #: Backward passes for which the function ran a second time.
@@ -307,7 +307,7 @@ class _Frame:
                 raise _Stop(self)
             return tensor
 
-        restored = contextlib.nullcontext() if self.states is None else fork_rng_states(self.states)
+        restored = contextlib.nullcontext() if self.states is None else from_positions(self.states)
         try:
             with (restored, chosen(*self.precisions), enable_grad(),
                   saved_tensors_hooks(pack, lambda tensor: tensor), self.contexts[1]):
@@ -348,7 +348,7 @@ class CheckpointFunction(Function):
         if tensors:
             check_backward_validity(tensors)
         ctx.run_function = run_function
-        ctx.states = rng_states() if preserve_rng_state else None
+        ctx.states = device_positions() if preserve_rng_state else None
         ctx.precisions = choices()
         ctx.arguments = [None if isinstance(a, Tensor) else a for a in args]
         ctx.positions = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
@@ -369,7 +369,7 @@ class CheckpointFunction(Function):
         arguments = list(ctx.arguments)
         for position, tensor in zip(ctx.positions, ctx.saved_tensors, strict=True):
             arguments[position] = tensor.detach().requires_grad_(tensor.requires_grad)
-        restored = contextlib.nullcontext() if ctx.states is None else fork_rng_states(ctx.states)
+        restored = contextlib.nullcontext() if ctx.states is None else from_positions(ctx.states)
         with restored, chosen(*ctx.precisions), enable_grad():
             outputs = ctx.run_function(*arguments)
         pairs = [(output, grad)

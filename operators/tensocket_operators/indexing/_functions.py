@@ -848,22 +848,11 @@ _c_getitem_table = _c_getitem.table
 
 
 @public(_c_getitem)
-def method_getitem(input: Any, index: Any) -> Any:
+def __getitem__(input: Any, index: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
         key = foreign_key(_c_getitem, (input, index,))
-    if ACTIVE:
-        return run_with_modes(_c_getitem, key, (input, index))
-    try:
-        run = _c_getitem_table[key]
-    except KeyError:
-        run = _c_getitem.resolve(key)
-    return run(input, index)
-
-
-def __getitem__(input: Any, index: Any) -> Any:
-    key = input._key
     if ACTIVE:
         return run_with_modes(_c_getitem, key, (input, index))
     try:
@@ -878,22 +867,11 @@ _c_setitem_table = _c_setitem.table
 
 
 @public(_c_setitem)
-def method_setitem(input: Any, index: Any, value: Any) -> Any:
+def __setitem__(input: Any, index: Any, value: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
         key = foreign_key(_c_setitem, (input, index, value,))
-    if ACTIVE:
-        return run_with_modes(_c_setitem, key, (input, index, value))
-    try:
-        run = _c_setitem_table[key]
-    except KeyError:
-        run = _c_setitem.resolve(key)
-    return run(input, index, value)
-
-
-def __setitem__(input: Any, index: Any, value: Any) -> Any:
-    key = input._key
     if ACTIVE:
         return run_with_modes(_c_setitem, key, (input, index, value))
     try:
@@ -952,9 +930,8 @@ def triu(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
 __all__ = [
     "__getitem__", "__setitem__", "argwhere", "cartesian_prod", "combinations", "count_nonzero", "cross", "diagonal",
     "gather", "ger", "gradient", "index_add", "index_copy", "index_fill", "index_put", "index_put_", "index_reduce",
-    "index_select", "masked_scatter", "masked_select", "meshgrid", "method_getitem", "method_index_add_",
-    "method_index_copy_", "method_index_fill_", "method_index_put_", "method_index_reduce_", "method_masked_scatter_",
-    "method_put_", "method_scatter_reduce_", "method_setitem", "nonzero", "outer", "positive", "put",
-    "repeat_interleave", "roll", "scatter", "scatter_add", "scatter_reduce", "take", "take_along_dim", "tensordot",
-    "tile", "trace", "tril", "triu",
+    "index_select", "masked_scatter", "masked_select", "meshgrid", "method_index_add_", "method_index_copy_",
+    "method_index_fill_", "method_index_put_", "method_index_reduce_", "method_masked_scatter_", "method_put_",
+    "method_scatter_reduce_", "nonzero", "outer", "positive", "put", "repeat_interleave", "roll", "scatter",
+    "scatter_add", "scatter_reduce", "take", "take_along_dim", "tensordot", "tile", "trace", "tril", "triu",
 ]

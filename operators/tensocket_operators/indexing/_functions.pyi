@@ -218,10 +218,10 @@ def method_scatter_reduce_(input: Tensor, dim: _int, index: Tensor, src: Tensor,
 def method_index_reduce_(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
     """Apply ``index_reduce`` in place."""
 
-def method_getitem(input: Tensor, index: Any) -> Tensor:
+def __getitem__(input: Tensor, index: Any) -> Tensor:
     """Return ``input[index]``: ints, slices, None and Ellipsis make a view; index tensors and masks gather."""
 
-def method_setitem(input: Tensor, index: Any, value: Any) -> Any:
+def __setitem__(input: Tensor, index: Any, value: Any) -> Any:
     """Perform ``input[index] = value``."""
 
 def tril(input: Tensor, diagonal: _int = 0, *, out: Any = None) -> Tensor:
@@ -231,10 +231,10 @@ def triu(input: Tensor, diagonal: _int = 0, *, out: Any = None) -> Tensor:
     """Return the upper triangles of matrices, from a diagonal on; zeros elsewhere."""
 
 __all__ = [
-    "argwhere", "cartesian_prod", "combinations", "count_nonzero", "cross", "diagonal", "gather", "ger", "gradient",
-    "index_add", "index_copy", "index_fill", "index_put", "index_put_", "index_reduce", "index_select",
-    "masked_scatter", "masked_select", "meshgrid", "method_getitem", "method_index_add_", "method_index_copy_",
+    "__getitem__", "__setitem__", "argwhere", "cartesian_prod", "combinations", "count_nonzero", "cross", "diagonal",
+    "gather", "ger", "gradient", "index_add", "index_copy", "index_fill", "index_put", "index_put_", "index_reduce",
+    "index_select", "masked_scatter", "masked_select", "meshgrid", "method_index_add_", "method_index_copy_",
     "method_index_fill_", "method_index_put_", "method_index_reduce_", "method_masked_scatter_", "method_put_",
-    "method_scatter_reduce_", "method_setitem", "nonzero", "outer", "positive", "put", "repeat_interleave", "roll",
-    "scatter", "scatter_add", "scatter_reduce", "take", "take_along_dim", "tensordot", "tile", "trace", "tril", "triu",
+    "method_scatter_reduce_", "nonzero", "outer", "positive", "put", "repeat_interleave", "roll", "scatter",
+    "scatter_add", "scatter_reduce", "take", "take_along_dim", "tensordot", "tile", "trace", "tril", "triu",
 ]

@@ -24,11 +24,11 @@ from .generator import (
     set_rng_state,
 )
 from .inplace import bernoulli_, cauchy_, exponential_, geometric_, log_normal_, normal_, random_, uniform_
-from .positions import fork_rng_states, restore_rng_states, rng_states
+from .positions import device_positions, from_positions, positions, restore_positions
 from .samples import bernoulli, binomial, multinomial, normal, poisson
 
 # ``vmap`` restores positions of generators, but belongs to a layer below them.
-_late.publish({"rng_states": rng_states, "restore_rng_states": restore_rng_states})
+_late.publish({"positions": positions, "restore_positions": restore_positions})
 
 __all__ = [
     "Generator",
@@ -36,8 +36,9 @@ __all__ = [
     "bernoulli_",
     "binomial",
     "cauchy_",
+    "device_positions",
     "exponential_",
-    "fork_rng_states",
+    "from_positions",
     "generator_of",
     "geometric_",
     "get_rng_state",
@@ -48,6 +49,7 @@ __all__ = [
     "normal",
     "normal_",
     "poisson",
+    "positions",
     "rand",
     "rand_like",
     "randint",
@@ -56,7 +58,7 @@ __all__ = [
     "randn_like",
     "random_",
     "randperm",
-    "rng_states",
+    "restore_positions",
     "seed",
     "set_rng_state",
     "uniform_",

@@ -9,44 +9,23 @@ from tensocket_core.device import device_states
 
 from .generator import Generator, every_generator, generator_of
 
-#: By key of a device, the seed and offset of its generator.
-States = dict[int, tuple[int, int]]
-#: The seed and offset of every generator.
+#: The seed and offset of generators.
 Positions = dict[Generator, tuple[int, int]]
 
 
-def rng_states() -> States:
-    """Return the positions of the generators of all opened devices."""
-    return {state.key: generator_of(state).position for state in device_states()}
+def device_positions() -> Positions:
+    """Return the positions of the generators that opened devices use; those that the program made are not among them.
 
-
-def restore_rng_states(states: States) -> None:
-    """Move the generators to these positions; those of other devices stay where they are."""
-    for state in device_states():
-        if state.key in states:
-            generator_of(state).position = states[state.key]
-
-
-@contextmanager
-def fork_rng_states(states: States) -> Iterator[None]:
-    """Draw from these positions in a ``with`` block; afterwards restore the generators' positions.
-
-    Args:
-        states: Positions that ``rng_states`` returned.
+    ``fork_rng`` and ``checkpoint`` restore these only, as PyTorch does.
     """
-    before = rng_states()
-    restore_rng_states(states)
-    try:
-        yield
-    finally:
-        restore_rng_states(before)
+    generators = [generator_of(state) for state in device_states()]
+    return {generator: generator.position for generator in generators}
 
 
 def positions() -> Positions:
     """Return the positions of the generators of all opened devices, and of all that the program made."""
-    for state in device_states():
-        generator_of(state)
-    return {generator: generator.position for generator in every_generator()}
+    known = device_positions()
+    return known | {generator: generator.position for generator in every_generator()}
 
 
 def restore_positions(known: Positions) -> None:
@@ -57,8 +36,8 @@ def restore_positions(known: Positions) -> None:
 
 @contextmanager
 def from_positions(known: Positions) -> Iterator[None]:
-    """Draw from these positions in a ``with`` block; afterwards restore the positions of all generators."""
-    before = positions()
+    """Draw from these positions in a ``with`` block; afterwards the same generators are where they were before."""
+    before = {generator: generator.position for generator in known}
     restore_positions(known)
     try:
         yield

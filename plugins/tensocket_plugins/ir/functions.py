@@ -23,6 +23,7 @@ class Function:
         rule: Rule for the result's dtype from the arguments'.
         domain: Kinds of dtype that it takes.
         decomposable: Whether ``decompose`` may replace it, for targets that lack it or compute it badly.
+        processors_only: Whether programs for processors alone contain it; the printers of C refuse it.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Function:
     rule: Rule
     domain: str
     decomposable: bool = False
+    processors_only: bool = False
 
 
 def _rows() -> list[Function]:
@@ -51,8 +53,9 @@ def _rows() -> list[Function]:
     rows += [Function(name, 2, "same", "i") for name in ("shl", "shr")]
     rows += [Function(name, 2, "compare", "bif") for name in ("eq", "ne", "lt", "le")]
     rows += [Function("select", 3, "select", "bif")]
-    # select whose second argument is seldom needed: a call of a decomposable function, which printers write out.
-    rows += [Function("rarely", 3, "select", "f")]
+    # select whose second argument is seldom needed: a call of a decomposable function, which the LLVM printer
+    # computes behind a branch.
+    rows += [Function("rarely", 3, "select", "f", processors_only=True)]
     # Float to integer truncates (out of range: unspecified, but no trap); anything to bool is ``x != 0``.
     rows += [Function("cast", 1, "cast", "bif"), Function("bitcast", 1, "bitcast", "if")]
     rows += [Function(name, 1, "same", "f", decomposable=True) for name in (

@@ -117,7 +117,7 @@ NUMPY: Final[dict[str, Callable[..., Values]]] = {
     "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
     "shl": np.left_shift, "shr": np.right_shift,
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "select": np.where, "rarely": np.where,
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "select": np.where,
     "exp": _through_float64(np.exp), "expm1": _through_float64(np.expm1), "log": _through_float64(np.log),
     "log1p": _through_float64(np.log1p), "sin": _through_float64(np.sin), "cos": _through_float64(np.cos),
     "tanh": _through_float64(np.tanh), "erf": _through_float64(lambda x: _erf(x)), "pow": _through_float64(np.power),

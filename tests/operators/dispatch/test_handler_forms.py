@@ -11,6 +11,7 @@ import tensocket_operators as torch
 from tensocket_core.dispatch.overrides import TorchFunctionMode
 from tensocket_operators import Tensor
 from tensocket_operators import functions as F
+from tensocket_plugins.contract.errors import ArgumentTypeError
 
 A = np.arange(6.0).reshape(2, 3)
 B = np.arange(12.0).reshape(3, 4)
@@ -116,3 +117,26 @@ def test_handing_tensors_on_reads_none_of_their_elements(monkeypatch: pytest.Mon
         torch.cat((x, x), 0)
     assert [(name, type(args[0])) for name, args, _ in log.calls] == [("cat", tuple)]
     assert printed == []
+
+
+def test_subscripts_are_methods_of_tensors() -> None:
+    functions: list[Any] = []
+
+    class Noting(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            functions.append(func)
+            return func(*args, **(kwargs or {}))
+
+    x = torch.tensor(A)
+    with Noting():
+        row = x[1]
+        x[0] = -1.0
+        x[0, :2] = row[1:]
+    assert functions == [Tensor.__getitem__, Tensor.__setitem__, Tensor.__getitem__, Tensor.__setitem__]
+    assert [function.__name__ for function in functions[:2]] == ["__getitem__", "__setitem__"]
+    np.testing.assert_array_equal(x.tolist(), [[4, 5, -1], [3, 4, 5]])
+
+
+def test_a_subscript_of_something_else_is_refused() -> None:
+    with pytest.raises(ArgumentTypeError, match=r"\[getitem\] arguments of types int — operands are tensors"):
+        Tensor.__getitem__(3, 0)

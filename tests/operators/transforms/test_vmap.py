@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tensocket_operators as torch
-from tensocket_operators.random import rng_states
+from tensocket_operators.random import Generator, positions
 from tensocket_operators.transforms import chunk_vmap, restore_vmap, vmap
 from tensocket_plugins.contract.errors import ShapeError
 
@@ -32,16 +32,24 @@ def drawn(x: Any) -> Any:
 @pytest.mark.parametrize("chunk_size", [1, 2, 3, 5, 9])
 def test_chunks_with_the_same_draws_draw_what_one_call_does(chunk_size: int) -> None:
     torch.manual_seed(4)
-    before = rng_states()
+    before = positions()
     whole = vmap(drawn, randomness="same")(tensor(X))
-    after = rng_states()
+    after = positions()
     # All examples draw one row.
     rows = np.array(whole.tolist()) - X
     np.testing.assert_allclose(rows, np.broadcast_to(rows[:1], rows.shape), atol=1e-6)
     torch.manual_seed(4)
-    assert rng_states() == before
+    assert positions() == before
     same(vmap(drawn, randomness="same", chunk_size=chunk_size)(tensor(X)), whole.tolist())
-    assert rng_states() == after  # The generator moves as by one call.
+    assert positions() == after  # The generator moves as by one call.
+
+
+def test_chunks_with_the_same_draws_restart_the_programs_own_generators() -> None:
+    own = Generator().manual_seed(4)
+    rows = np.array(vmap(lambda x: x + torch.rand((5,), generator=own), randomness="same", chunk_size=2)(
+        torch.zeros(4, 5)).tolist())
+    assert rows.any()
+    np.testing.assert_array_equal(rows, np.broadcast_to(rows[:1], rows.shape))
 
 
 @pytest.mark.parametrize("chunk_size", [1, 2, 5])

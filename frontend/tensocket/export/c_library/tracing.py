@@ -19,7 +19,7 @@ from tensocket_compiler.graph.node import map_aggregate
 from tensocket_core import device as Device
 from tensocket_core import strided
 from tensocket_operators import Tensor
-from tensocket_operators.random.positions import rng_states
+from tensocket_operators.random.positions import positions
 
 from ..exported_program import ExportedProgram, state_tensor
 from ..graph_signature import InputKind, OutputKind
@@ -219,7 +219,7 @@ class Tracer:
         Raises:
             CompileError: It draws random numbers, or an operator does not run on the device.
         """
-        drawn = rng_states()
+        drawn = positions()
         try:
             found = call()
         except (CompileError, ExportError):
@@ -227,7 +227,7 @@ class Tracer:
         except TensocketError as error:
             raise CompileError("compile_c", f"an operator without kernels: {error}", "a C library has no host library, "
                                "and launches kernels only", "leave the operator out") from error
-        if any(after != drawn.get(key, after) for key, after in rng_states().items()):
+        if any(after != drawn.get(generator, after) for generator, after in positions().items()):
             raise CompileError("compile_c", "a program that draws random numbers", "a C library has no generator",
                                "export the module in evaluation mode, or pass the numbers as an input")
         taken = {id(contents_of(x._array)) for x in (*inputs, *self.states.values())}

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from ...contract.dtypes import BY_NAME, DType, float32
+from ..functions import FUNCTIONS
 from ..nodes import Call, Const, Expr, IRError, Load, Var
 from .dialect import Dialect
 from .helpers import HelperSet, wide_unsigned
@@ -142,6 +143,9 @@ class ExpressionPrinter:
 
     def _call(self, e: Call, args: list[str], plain: bool) -> str:
         function, of = e.function, e.args[-1].dtype
+        if FUNCTIONS[function].processors_only:
+            raise IRError(f"{self.dialect.name} has no {function}: decompose the program for the device's target, or "
+                          "replace each call by math.written_out")
         if function == "select":
             return f"({args[0]} ? {args[1]} : {args[2]})"
         if function == "cast":
