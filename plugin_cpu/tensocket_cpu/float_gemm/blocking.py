@@ -9,7 +9,7 @@ from string import Template
 from typing import Final
 
 from .microkernel import tile_name
-from .shapes import REGISTER, Shape
+from .shapes import Shape
 
 #: The words of a job, with their types; ``element`` stands for the matrices' own. Steps are in bytes.
 #:
@@ -54,14 +54,14 @@ def block_text(shape: Shape) -> str:
     pack = _PACK.substitute(common, halves=_halves(shape), loads=_loaded(
         shape, "right", "b.far", "b.panel", "b.turned", "in.place", "panels", "slot", "columns", "terms"))
     multiply = _MULTIPLY.substitute(
-        common, lanes=shape.lanes, most=shape.lanes + shape.lanes // 2, register=REGISTER, loads=_loaded(
+        common, lanes=shape.lanes, part=shape.lanes - 1, few=shape.lanes // 2, loads=_loaded(
         shape, "left", "a.far", "a.turned", "a.packed", "group", "rows", "right", "b.far",
         "b.panel", "in.place", "panels", "slot", "columns", "terms", "c", "c.row"))
-    half, single = (f"@{tile_name(narrow, shape.rows)}" for narrow in shape.narrow)
+    half, single, double = (f"@{tile_name(narrow, shape.rows)}" for narrow in shape.narrow)
     whole = [f"@{tile_name(shape, rows)}" for rows in shape.heights]
     strips = _STRIPS.substitute(
-        common, element=shape.element, lanes=shape.lanes, few=shape.lanes // 2, tall=shape.rows, half=half,
-        single=single, whole=whole[0], height=_height(shape), loads=_loaded(
+        common, element=shape.element, lanes=shape.lanes, few=shape.lanes // 2, two=2 * shape.lanes, tall=shape.rows,
+        half=half, single=single, double=double, whole=whole[0], height=_height(shape), loads=_loaded(
             shape, "a.row", "a.term", "terms", "c.row", "alpha", "beta"))
     return pack + strips + multiply
 
@@ -141,7 +141,9 @@ start:
 $loads
   %is.half = icmp sle i64 %width, $few
   %is.single = icmp sle i64 %width, $lanes
-  %wide = select i1 %is.single, ptr $single, ptr $whole
+  %is.double = icmp sle i64 %width, $two
+  %wider = select i1 %is.double, ptr $double, ptr $whole
+  %wide = select i1 %is.single, ptr $single, ptr %wider
   %tallest = select i1 %is.half, ptr $half, ptr %wide
   br label %next
 next:
@@ -165,7 +167,7 @@ out:
   ret void
 }
 """)
-# A last panel of a vector and a half is two narrow ones; tiles may read beyond its rows, but write none of that.
+# A last panel of whole vectors and a half is two narrow ones; tiles may read beyond its rows, but write none of that.
 _MULTIPLY: Final = Template("""\
 ; All rows of the left matrix times a block.
 define internal void @multiply(ptr %job) noinline {
@@ -210,17 +212,21 @@ next:
   %b.term = select i1 %is.placed, i64 %b.far, i64 $wide
   %to.at = mul i64 %begun, $size
   %to = getelementptr i8, ptr %c.from, i64 %to.at
-  %over.one = icmp sgt i64 %width, $lanes
-  %under = icmp sle i64 %width, $most
-  %is.split = and i1 %over.one, %under
-  %first.width = select i1 %is.split, i64 $lanes, i64 %width
+  %over = and i64 %width, $part
+  %is.over = icmp ne i64 %over, 0
+  %is.few = icmp sle i64 %over, $few
+  %is.more = icmp sgt i64 %width, $lanes
+  %is.end = and i1 %is.over, %is.few
+  %is.split = and i1 %is.end, %is.more
+  %vectors.width = sub i64 %width, %over
+  %first.width = select i1 %is.split, i64 %vectors.width, i64 %width
   call void @strips(ptr %job, ptr %lefts, i64 %height, ptr %panel, i64 %b.term, ptr %to, i64 %first.width)
   br i1 %is.split, label %split, label %done
 split:
-  %panel.second = getelementptr i8, ptr %panel, i64 $register
-  %to.second = getelementptr i8, ptr %to, i64 $register
-  %second = sub i64 %width, $lanes
-  call void @strips(ptr %job, ptr %lefts, i64 %height, ptr %panel.second, i64 %b.term, ptr %to.second, i64 %second)
+  %second.at = mul i64 %first.width, $size
+  %panel.second = getelementptr i8, ptr %panel, i64 %second.at
+  %to.second = getelementptr i8, ptr %to, i64 %second.at
+  call void @strips(ptr %job, ptr %lefts, i64 %height, ptr %panel.second, i64 %b.term, ptr %to.second, i64 %over)
   br label %done
 done:
   %j.next = add i64 %j, 1

@@ -8,7 +8,7 @@ from typing import Final
 from .shapes import REGISTER, Shape
 
 #: The bytes of a saved row.
-_PITCH: Final = 2 * REGISTER
+_PITCH: Final = 3 * REGISTER
 
 
 def mask(shape: Shape, name: str, limit: str) -> str:

@@ -22,8 +22,9 @@ from .shapes import Shape
 #: The names of the routine, and of the word that must hold the address of the library's.
 NAME: Final = "gemm"
 LIBRARY: Final = "library"
-#: The most terms of a packed panel; of a group of a packed left matrix, and of a panel read in place, either of which
-#: then fills most of the first-level cache.
+#: The most terms of a block: if only the right matrix is transposed, and otherwise, when a group of the packed left
+#: matrix or a panel that is read in place fills most of the first-level cache. The number depends on nothing else,
+#: because it decides the order of sums, which must not change with the part of a product that a thread computes.
 _DEPTH: Final = 512
 _SHALLOW: Final = 256
 #: The bytes of stack for panels, and the most bytes of other memory for them, half of a second-level cache.
@@ -44,6 +45,17 @@ _FEW_ROWS: Final = 12
 _FEW_COLUMNS: Final = 8
 _WIDE: Final = 32
 _TALL: Final = 4096
+
+
+def packs_right(rows: int, terms: int, distance: int) -> bool:
+    """Return whether the routine packs a right matrix that is not transposed.
+
+    Args:
+        rows: The rows of the left matrix.
+        terms: The rows of the right matrix.
+        distance: The bytes between them.
+    """
+    return rows >= _ROWS and (terms * distance > _LARGE or not distance % _DISTANCE)
 
 
 def routine_text(shape: Shape, small: int = SMALL) -> str:
@@ -160,9 +172,7 @@ sizes:
   %a.is.turned = xor i1 %a.plain, true
   %a.is.packed = and i1 %a.is.turned, %a.several
   ; Blocks of about equal depth.
-  %b.placed = xor i1 %packed, true
-  %is.shallow = or i1 %a.is.packed, %b.placed
-  %most = select i1 %is.shallow, i64 $shallow, i64 $depth
+  %most = select i1 %linear, i64 $depth, i64 $shallow
   %most.less = sub i64 %most, 1
   %k.more = add i64 %k, %most.less
   %k.some = sdiv i64 %k.more, %most

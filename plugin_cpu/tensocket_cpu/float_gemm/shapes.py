@@ -58,10 +58,11 @@ class Shape:
         return tuple(self.rows >> k for k in range(self.rows.bit_length()))
 
     @property
-    def narrow(self) -> tuple[Shape, Shape]:
-        """The shapes of last panels with few columns: half a vector, and one."""
-        return tuple(Shape(self.element, self.size, lanes, self.rows, 1)  # type: ignore[return-value]
-                     for lanes in (self.lanes // 2, self.lanes))
+    def narrow(self) -> tuple[Shape, Shape, Shape]:
+        """The shapes of last panels with few columns: half a vector, one, and two."""
+        return (Shape(self.element, self.size, self.lanes // 2, self.rows, 1),
+                Shape(self.element, self.size, self.lanes, self.rows, 1),
+                Shape(self.element, self.size, self.lanes, self.rows, 2))
 
 
 def shape_of(dtype: str, features: Mapping[str, bool]) -> Shape | None:
@@ -74,6 +75,6 @@ def shape_of(dtype: str, features: Mapping[str, bool]) -> Shape | None:
     if dtype not in _ELEMENTS or not all(features.get(name) for name in _NEEDED):
         return None
     element, size = _ELEMENTS[dtype]
-    # Processors start one or two additions per cycle, and each takes four: 16 sums hide that twice over. Taller tiles
-    # are no faster, because loads never limit the loop, and are more often too tall for the last rows.
-    return Shape(element, size, REGISTER // size, 8, 2)
+    # Processors start one or two additions per cycle, and each takes four, so that 16 sums would hide that twice over.
+    # 24 need fewer loads for each, which counts where another thread of the core takes half of its instructions.
+    return Shape(element, size, REGISTER // size, 8, 3)

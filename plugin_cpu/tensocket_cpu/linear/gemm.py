@@ -30,6 +30,7 @@ from tensocket_plugins.contract.launch_recorder import RECORDERS, forbid_replay,
 from ..code.executable import LaunchWords
 from ..code.pointers import address_of
 from ..float_gemm.addresses import gemm_address
+from ..float_gemm.routine import packs_right
 from ..threads.pool import Entry, ThreadPool
 from .blas import Library
 
@@ -49,8 +50,15 @@ _DATA: Final = tuple([_WORDS.index(name) for name in "abc"])
 PLAIN, TRANSPOSED = ord("N"), ord("T")
 #: The multiplications that are worth a second thread: about 10 microseconds.
 _GRAIN: Final = 1 << 20
-#: The rows or columns of a tile: routines compute blocks of this size or of a fraction.
-_TILE: Final = 32
+#: The multiplications of each part if there are more parts than threads, so that a core that the system lets run less
+#: leaves parts to the others.
+_FINE_GRAIN: Final = 1 << 22
+_SHARES: Final = 4
+#: The rows or columns of a tile, those of a panel: routines compute blocks of this size or of a fraction.
+_TILE: Final = 48
+#: The fewest rows or columns of such a part, and if the routine packs the whole other matrix for each of them.
+_FEWEST: Final = 96
+_FEWEST_PACKED: Final = 256
 #: The same for a matrix times a vector, which takes as long as reading the matrix.
 _VECTOR_GRAIN: Final = 1 << 17
 _VECTOR_TILE: Final = 64
@@ -307,12 +315,11 @@ class Products:
                     steps = batch_steps(batch, (x, y, out))
         assert steps is not None
         (_, inner), (outer_a, inner_a), (outer_b, inner_b), (outer_c, inner_c) = steps
-        pieces = count * m * n * k // _GRAIN
-        by_rows = m >= n
+        item, pieces = out.itemsize, count * m * n * k // _GRAIN
+        by_rows, parts = _division(m, n, k, trans_a, trans_b, ldb * item)
         tiles, step = 1, m if by_rows else n
-        if pieces > 1 and count < 4 * self._pool.threads:
+        if pieces > 1 and count < _SHARES * self._pool.threads:
             tiles, step = -(-step // _TILE), _TILE
-        item = out.itemsize
         gemm = self._gemm.get(out.dtype)
         if gemm is None:
             gemm = self._gemm[out.dtype] = self._routine(out.dtype.name)
@@ -324,7 +331,8 @@ class Products:
                      step * (n if by_rows else 1) * item,
                      inner, inner_a, inner_b, inner_c, outer_a, outer_b, outer_c)
         if pieces > 1 and count == 1:
-            pieces = min(pieces, self._pool.threads)
+            threads = self._pool.threads
+            pieces = min(pieces, max(threads, min(parts, m * n * k // _FINE_GRAIN, _SHARES * threads)))
         if RECORDERS:
             words = LaunchWords(args, count * tiles, max(pieces, 1), _DATA)
             note_launch(self._entry, (x, y, out), (False, False, True), words, pieces > 1)
@@ -357,6 +365,24 @@ class Products:
             self._pool.run(self._vectors, args, tiles, min(pieces, self._pool.threads))
         else:
             self._vectors(args, 0, tiles)
+
+
+def _division(m: int, n: int, k: int, trans_a: int, trans_b: int, distance: int) -> tuple[bool, int]:
+    """Return whether to divide a product by rows or by columns, and into how many parts at most.
+
+    Each part of the rows packs the whole right matrix, if that is packed, and each part of the columns the left one.
+
+    Args:
+        m: The rows of the result.
+        n: Its columns.
+        k: The terms.
+        trans_a: BLAS's letter for the layout of the left matrix.
+        trans_b: That of the right one.
+        distance: The bytes between rows of the right matrix, or columns if it is transposed.
+    """
+    packed = trans_b != PLAIN or packs_right(m, k, distance)
+    rows, columns = m // (_FEWEST_PACKED if packed else _FEWEST), n // (_FEWEST if trans_a == PLAIN else _FEWEST_PACKED)
+    return rows > columns or (rows == columns and m >= n), max(rows, columns)
 
 
 NO_BATCH: Final[list[tuple[int, ...]]] = [(1, 1), (0, 0), (0, 0), (0, 0)]
