@@ -45,15 +45,13 @@ def chebyshev(m: Any, table: Table, x: Any, low: float, high: float) -> Any:
 @lru_cache(maxsize=128)
 def _powers(table: Table) -> Table | None:
     """Return the coefficients of the powers of t in a Chebyshev series; None if they are much larger than the sum."""
-    before, now = [Fraction(1)], [Fraction(0), Fraction(1)]
+    polynomial, following = [1], [0, 1]
     powers = [Fraction(0)] * len(table)
-    for k, coefficient in enumerate(table):
-        for power, factor in enumerate(before):
+    for coefficient in table:
+        for power, factor in enumerate(polynomial):
             powers[power] += factor * Fraction(coefficient)
-        if k:
-            before, now = now, [2 * a - b for a, b in zip([Fraction(0), *now], [*before, 0, 0], strict=True)]
-        else:
-            before, now = now, [Fraction(-1), Fraction(0), Fraction(2)]
+        polynomial, following = following, [
+            2 * a - b for a, b in zip([0, *following], [*polynomial, 0, 0], strict=True)]
     found = tuple(map(float, powers))
     return found if sum(map(abs, found)) <= _CANCELLED * sum(map(abs, table)) else None
 
