@@ -58,8 +58,8 @@ class _Pass:
     """
 
     __slots__ = ("callbacks", "captured", "captures", "create_graph", "ends", "grads", "heap", "held", "into",
-                 "kept_edges", "last_uses", "nodes", "nothing", "number", "own", "plain", "retain_graph", "roots",
-                 "wanted")
+                 "kept_edges", "last_uses", "nodes", "nothing", "number", "own", "parts", "plain", "retain_graph",
+                 "roots", "wanted")
 
     def __init__(self, edges: Iterable[Any] | None, create_graph: bool, retain_graph: bool, into: bool,
                  ends: bool = False) -> None:
@@ -78,6 +78,8 @@ class _Pass:
         self.captures = edges is not None and not into
         #: Sequence numbers of nodes whose gradient only this pass refers to: further gradients are added in place.
         self.own: set[int] = set()
+        #: Leaves and the sums of gradients of their slices.
+        self.parts: dict[int, tuple[Any, Any]] = {}
         self.wanted = None if edges is None else {target_of(edge) for edge in edges}
         #: By sequence number of the nodes that lead to a wanted target: their edges, None for each that does not. None
         #: if all edges lead to wanted targets.
@@ -110,9 +112,7 @@ class _Pass:
                     if self.plain and not total._key & _PARTS:
                         self.own.add(sequence)
             else:
-                self.grads[sequence] = grad
-                self.nodes[sequence] = edge
-                heapq.heappush(self.heap, -sequence)
+                self._queue(edge, grad)
             return
         if kind is not Output and not isinstance(edge, Node):
             if grad._array.shape != edge._array.shape or (grad._key ^ edge._key) & OPTIONS:
@@ -123,16 +123,17 @@ class _Pass:
         if isinstance(node, MultiNode):
             self._give_output(node, target_of(edge)[1], fit_edge(edge, grad))
 
+    def _queue(self, node: Node, grad: Any) -> None:
+        self.grads[node.sequence], self.nodes[node.sequence] = grad, node
+        heapq.heappush(self.heap, -node.sequence)
+
     def _visit_without_gradient(self, edge: Any) -> None:
         """Visit the target of an edge even if no gradient arrives: user-defined functions receive zeros, hooks None."""
         node = node_of(edge)
         if node is None or node.sequence in self.grads:
             return
-        sequence = node.sequence
-        self.grads[sequence] = None
-        self.nodes[sequence] = node
-        self.nothing.add(sequence)
-        heapq.heappush(self.heap, -sequence)
+        self._queue(node, None)
+        self.nothing.add(node.sequence)
 
     def _give_part(self, node: Node, grad: Any) -> bool:
         """Add the gradient of a slice of a tensor to that of the whole; False if the node must run instead.
@@ -140,14 +141,20 @@ class _Pass:
         Many slices, each with a gradient as large as the whole, would cost as many passes over it.
         """
         whole = node.edges[0]
-        if type(whole) is not Node or node.saved is None or grad._key & _PARTS or (
-                grad._key & OPTIONS != whole.options or not self.heap):
+        if node.saved is None or grad._key & _PARTS or not (self.heap or id(whole) in self.parts):
+            return False
+        if type(whole) is Tensor:
+            if whole._extras is not None or (grad._key ^ whole._key) & OPTIONS:
+                return False
+            if id(whole) not in self.parts:
+                self.parts[id(whole)] = whole, grad.new_zeros(whole._array.shape)
+            node.derivative.add_part(self.parts[id(whole)][1], grad, *node.saved)
+            return True
+        if type(whole) is not Node or grad._key & OPTIONS != whole.options:
             return False
         sequence = whole.sequence
         if sequence not in self.grads:
-            self.grads[sequence] = grad.new_zeros(whole.shape)
-            self.nodes[sequence] = whole
-            heapq.heappush(self.heap, -sequence)
+            self._queue(whole, grad.new_zeros(whole.shape))
             self.own.add(sequence)
         elif sequence not in self.own:
             return False
@@ -157,9 +164,7 @@ class _Pass:
     def _give_output(self, node: MultiNode, index: int, grad: Any) -> None:
         sequence = node.sequence
         if sequence not in self.grads:
-            self.grads[sequence] = [None] * len(node.outputs)
-            self.nodes[sequence] = node
-            heapq.heappush(self.heap, -sequence)
+            self._queue(node, [None] * len(node.outputs))
         elif self.nothing and sequence in self.nothing:
             self.nothing.discard(sequence)
             self.grads[sequence] = [None] * len(node.outputs)
@@ -170,17 +175,16 @@ class _Pass:
     def _give_leaf(self, leaf: Any, grad: Any, sole: bool) -> None:
         if self.wanted is not None and (id(leaf), 0) not in self.wanted:
             return
-        if leaf._key & AUTOGRAD:
-            if leaf._extras is None:
-                if self.captures:
-                    self.capture((id(leaf), 0), grad)
-                else:
-                    accumulate(leaf, grad, self.create_graph, sole)
-            else:
+        if leaf._extras is not None:
+            if leaf._key & AUTOGRAD:
                 old = self.held.get(id(leaf))
                 self.held[id(leaf)] = leaf, grad if old is None else old[1] + grad
-        elif leaf._extras is not None and leaf._extras.swapped:
-            self.held[id(leaf)] = leaf, grad
+            elif leaf._extras.swapped:
+                self.held[id(leaf)] = leaf, grad
+        elif leaf._key & AUTOGRAD and self.captures:
+            self.capture((id(leaf), 0), grad)
+        elif leaf._key & AUTOGRAD:
+            accumulate(leaf, grad, self.create_graph, sole)
 
     def capture(self, target: Target, grad: Any) -> None:
         known = target in self.captured
@@ -213,8 +217,7 @@ class _Pass:
         if self.wanted is not None:
             nodes = self.nodes.values() if node is None else (node,)
             self.kept_edges = edges_on_the_way(nodes, self.wanted, self.into, self.plain)
-        heap, retain = self.heap, self.retain_graph
-        plain, kept_edges = self.plain, self.kept_edges
+        heap, retain, plain, kept_edges = self.heap, self.retain_graph, self.plain, self.kept_edges
         on_arrays = plain and not ACTIVE and not OVERRIDDEN_KERNELS
         while node is not None or heap:
             if node is None:
@@ -262,7 +265,7 @@ class _Pass:
             if self.held:
                 with set_grad_enabled(self.create_graph):
                     self._serve_held(sequence)
-        if self.held or self.callbacks:
+        if self.held or self.callbacks or self.parts:
             with set_grad_enabled(self.create_graph):
                 self._finish()
 
@@ -281,6 +284,8 @@ class _Pass:
                     self.give(edge, output, sole)
 
     def _finish(self) -> None:
+        while self.parts:
+            self._give_leaf(*self.parts.popitem()[1], True)
         for leaf, grad in tuple(self.held.values()):
             self._serve(leaf, grad)
         while self.callbacks:
@@ -310,8 +315,7 @@ class _Pass:
             for k, g in enumerate(grads):
                 if g is not None and self.captures and (id(node), k) in self.wanted:
                     self.capture((id(node), k), g)
-            ended = self.ends and any((id(node), k) in self.wanted for k in range(len(grads)))
-            if ended or not edges:
+            if not edges or (self.ends and any((id(node), k) in self.wanted for k in range(len(grads)))):
                 return [None] * len(edges)
         if extras is not None and extras.before:
             grads = extras.run_before(grads)
@@ -424,10 +428,7 @@ def _only_node(edges: tuple[Any, ...], outputs: list[Any]) -> Node | None:
     first = edges[0]
     if type(first) is not Node or outputs[0] is None:
         return None
-    count = len(edges)
-    if count == 1 or (count == 2 and edges[1] is None):
-        return first
-    return None
+    return first if len(edges) == 1 or (len(edges) == 2 and edges[1] is None) else None
 
 
 def run_pass(roots: Sequence[tuple[Any, Any]], edges: list[Any] | None, retain_graph: bool | None,

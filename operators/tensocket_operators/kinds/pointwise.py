@@ -52,7 +52,7 @@ from tensocket_plugins.kit.host_kernels_math import ArrayMath
 
 from . import host_paths
 from .exactness import is_exact
-from .pointwise_planner import PointwisePlanner
+from .pointwise_planner import PointwisePlanner, by_extras
 from .private import private
 
 if TYPE_CHECKING:
@@ -222,11 +222,22 @@ class Pointwise(LadderOperator):
 
     def planned_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the closure for arrays that are too large for a host kernel."""
-        found = Pointwise.planner(self, call)
-        return None if found is None else found.closure(call.result_key, call.number, next_path)
+        if not self.extras:
+            found = Pointwise.planner(self, call)
+            return None if found is None else found.closure(call.result_key, call.number, next_path)
+        if Pointwise.planner(self, call) is None:
+            return None
+        return by_extras(self.count, self.extras, lambda extras: Pointwise.planner(self, call, extras),
+                         call.result_key, call.number, next_path)
 
-    def planner(self, call: Signature) -> PointwisePlanner | None:
-        """Return the planner of the generated kernel; None unless the key settles everything but shapes."""
+    def planner(self, call: Signature, extras: tuple[Any, ...] | None = None) -> PointwisePlanner | None:
+        """Return the planner of the generated kernel; None unless the key settles everything but shapes.
+
+        Args:
+            call: The facts that the key settles.
+            extras: Extra arguments that specialise the kernel, with any number in the places of those that each call
+                passes on; by default these are all.
+        """
         state, dtype, compute, result = call.state, call.dtype, call.compute, call.result
         if dtype is None or compute is None or result is None or state.runtime.target is None:
             return None
@@ -240,8 +251,8 @@ class Pointwise(LadderOperator):
         least = 0 if call.kernel is None else call.kernel.limit
         if least is None:
             return None
-        formula, static, _ = self._bind(compute, (1.0,) * self.extras)
-        converts = (*[self.converter(compute)] * self.count, *[self._converter_of_extras(compute)] * self.extras)
+        formula, static, numbers = self._bind(compute, (1.0,) * self.extras if extras is None else extras)
+        converts = (*[self.converter(compute)] * self.count, *[self._converter_of_extras(compute)] * len(numbers))
         return PointwisePlanner(state, (self.name, static, compute, result), formula, compute, result, converts,
                                 self.count, least, self.condition)
 

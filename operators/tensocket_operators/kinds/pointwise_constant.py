@@ -45,9 +45,9 @@ class PointwiseWithConstants(Pointwise):
 
         return numbered
 
-    def planner(self, call: Signature) -> PointwisePlanner | None:
+    def planner(self, call: Signature, extras: tuple[Any, ...] | None = None) -> PointwisePlanner | None:
         """Return the planner; None for calls with a number, which decides the formula."""
-        return None if call.key & SCALAR_MASK else super().planner(call)
+        return None if call.key & SCALAR_MASK else super().planner(call, extras)
 
     def run_arrays(self, state: DeviceState, compute: Any, result: Any, operands: list[Any], extras: tuple[Any, ...],
                    target: Any) -> Any:

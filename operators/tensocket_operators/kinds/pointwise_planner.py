@@ -25,6 +25,11 @@ from tensocket_plugins.kit.bounded import BoundedCache
 
 Closure = Callable[..., Any]
 _BOOL: Final = dtype_bit(bool_)
+#: Types of extra numbers, which kernels take as arguments; a number in their place, which equals no bool; and the types
+#: of it and of the extra arguments that specialise kernels.
+_REAL: Final = (float, int)
+_ANY: Final = 0.5
+_SPECIAL: Final = (float, str, bool, type(None))
 #: Elements up to which devices index with 32 bits.
 MOST: Final = 1 << 30
 
@@ -133,6 +138,45 @@ class PointwisePlanner:
             return target
 
         return planned_in_place
+
+
+def by_extras(count: int, extras: int, make: Callable[[tuple[Any, ...]], PointwisePlanner | None], key: int,
+              number: bool, next_path: Closure) -> Closure:
+    """Return a closure that picks the plans for the extra arguments other than numbers, which specialise kernels.
+
+    Args:
+        count: Number of operands.
+        extras: Number of extra arguments.
+        make: Makes the planner from extra arguments, with some float in the places of numbers.
+        key: The result's key.
+        number: Whether the second operand is a number.
+        next_path: Serves calls without plans, with all their arguments.
+    """
+    closures: BoundedCache[tuple[Any, ...], Closure] = BoundedCache(PLANS)
+    given = count + extras
+
+    def planned_by_extras(*args: Any) -> Any:
+        special = tuple([_ANY if type(x) in _REAL else x for x in args[count:]])
+        if len(args) != given or any(type(x) not in _SPECIAL for x in special):
+            return next_path(*args)
+        found = closures.get(special)
+        if found is None:
+            planner = make(special)
+            rest = _restored(special, count, next_path)
+            found = closures[special] = rest if planner is None else planner.closure(key, number, rest)
+        return found(*args[:count], *[x for x in args[count:] if type(x) in _REAL])
+
+    return planned_by_extras
+
+
+def _restored(special: tuple[Any, ...], count: int, next_path: Closure) -> Closure:
+    """Return a closure that calls the next path with the special arguments between the numbers."""
+
+    def run(*args: Any) -> Any:
+        numbers = iter(args[count:])
+        return next_path(*args[:count], *[next(numbers) if type(x) is float else x for x in special])
+
+    return run
 
 
 def _of_one_or_two(planner: PointwisePlanner, key: int, number: bool, next_path: Closure) -> Closure:

@@ -136,11 +136,9 @@ def softsign(input: Any) -> Any:
     return input / (input.abs() + 1)
 
 
-@composite("tanhshrink(Tensor input) -> Tensor", **_FUNCTION)
-def tanhshrink(input: Any) -> Any:
-    """Return ``input - tanh(input)``."""
-    return input - input.tanh()
-
+tanhshrink: Final = Pointwise(
+    "tanhshrink(Tensor input) -> Tensor", "input - tanh(input).", lambda m, x: x - m.tanh(x), compute="float",
+    kinds="fc", derivative=Derivative(input=lambda grad, input: grad * input.tanh().square()), **_FUNCTION)
 
 # ------------------------------------------------------------------------------------------------ limits and shrinking
 

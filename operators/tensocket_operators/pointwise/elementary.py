@@ -243,32 +243,12 @@ atanh: Final = Pointwise(
 # ----------------------------------------------------------------------------------------- exponents and logarithms
 
 
-#: The integer of a float's size, its number of mantissa bits, the bits of sqrt(1/2), and the smallest normal number.
-_LAYOUTS: Final = {False: (int32, 23, 0x3F3504F3, 2.0**-126), True: (int64, 52, 0x3FE6A09E667F3BCD, 2.0**-1022)}
-#: log(2) / log(base) in two parts, the first with few bits, by base and by whether numbers are float64.
-_EXPONENT_PARTS: Final = {
-    2.0: {False: (1.0, 0.0), True: (1.0, 0.0)},
-    10.0: {False: (0.301025390625, 4.605038981195214e-06), True: (0.30102999566361177, 3.694239077158931e-13)}}
-
-
-def _log_base(m: Any, x: Any, base: float) -> Any:
-    """Return log(x) / log(base), exact at integer powers of the base.
-
-    The product of the exponent of x and log(2) / log(base) is exact but for its small part, and added last.
-    """
-    factor = 1 / math.log(base)
-    if m.dtype.is_complex:  # per part: a complex product with a real number would be NaN at infinity
-        natural = m.log(x)
-        return m.complex(m.real(natural) * factor, m.imag(natural) * factor)
-    whole, digits, root, smallest = _LAYOUTS[_wide(m)]
-    tiny = x < smallest
-    bits = m.bitcast(m.where(tiny, x * 2.0**digits, x), whole)
-    exponent = (bits - root) >> digits
-    n = m.cast(exponent, m.dtype) - m.cast(tiny, m.dtype) * float(digits)
-    rest = m.log(m.bitcast(bits - (exponent << digits), m.dtype)) * factor
-    high, low = _EXPONENT_PARTS[base][_wide(m)]
-    found = n * high + (rest + n * low)
-    return m.where(x > 0.0, m.where(x < math.inf, found, x), m.where(m.eq(x, 0.0), -math.inf, math.nan))
+def _log_base(m: Any, x: Any, base: int) -> Any:
+    """Return log(x) / log(base), exact at integer powers of the base."""
+    if not m.dtype.is_complex:
+        return getattr(m, f"log{base}")(x)
+    natural, factor = m.log(x), 1 / math.log(base)
+    return m.complex(m.real(natural) * factor, m.imag(natural) * factor)  # a complex product would be NaN at infinity
 
 
 exp2: Final = Pointwise(
@@ -276,10 +256,10 @@ exp2: Final = Pointwise(
     lambda m, x: m.exp(x * _LN2) if m.dtype.is_complex else m.pow(2.0, x),
     derivative=Derivative(input=lambda grad, result: grad * result * _LN2), **_ANY_FLOAT)
 log2: Final = Pointwise(
-    "log2(Tensor input) -> Tensor", "Logarithm to base 2.", lambda m, x: _log_base(m, x, 2.0),
+    "log2(Tensor input) -> Tensor", "Logarithm to base 2.", lambda m, x: _log_base(m, x, 2),
     derivative=Derivative(input=lambda grad, input: grad / (input * _LN2)), **_ANY_FLOAT)
 log10: Final = Pointwise(
-    "log10(Tensor input) -> Tensor", "Logarithm to base 10.", lambda m, x: _log_base(m, x, 10.0),
+    "log10(Tensor input) -> Tensor", "Logarithm to base 10.", lambda m, x: _log_base(m, x, 10),
     derivative=Derivative(input=lambda grad, input: grad / (input * math.log(10))), **_ANY_FLOAT)
 
 

@@ -290,13 +290,25 @@ unsqueeze: Final = View("unsqueeze(Tensor input, int dim) -> Tensor~", "A new di
                         derivative=Derivative(input=lambda grad, input_shape: grad.reshape(input_shape)))
 squeeze: Final = View("squeeze(Tensor input, any dim=None) -> Tensor~", "Without dimensions of size 1.", _squeeze,
                       derivative=Derivative(input=lambda grad, input_shape: grad.reshape(input_shape)))
+
+
+def _add_part(whole: Any, grad: Any, index: tuple[Any, ...]) -> None:
+    """Add the gradient of a slice to that of the whole, a new tensor; on host arrays by one NumPy call."""
+    array, part = whole._array, grad._array
+    if type(array) is type(part) is np.ndarray and array.dtype == part.dtype and array.dtype.kind in "fc":
+        target = sliced(array, index)
+        np.add(target, part, target)
+    else:
+        whole.basic_index(index).add_(grad)
+
+
 basic_index: Final = View(
     "basic_index(Tensor input, any index) -> Tensor~",
     "Indexing by a tuple of ints, slices, None and Ellipsis.",
     sliced,
     function=False,
     derivative=Derivative(input=lambda grad, input_shape, index: grad.embed_index(input_shape, index)).of_part(
-        lambda whole, grad, input_shape, index: whole.basic_index(index).add_(grad)),
+        lambda whole, grad, input_shape, index: _add_part(whole, grad, index)),
 )
 #: ``base`` holds the shape and the strides of the input, for the gradient.
 strided: Final = View(

@@ -1,8 +1,8 @@
 """Error functions and the normal distribution: erfc, erfcx, erfinv, ndtr, ndtri, log_ndtr.
 
-The tail is exp(x^2) erfc(x) as a Chebyshev series, times an exponential whose exponent is split in two parts, so that
+The tail is exp(x^2) erfc(x) as a Chebyshev series, times an exponential that knows the rounding error of x^2, so that
 results stay accurate to the last bit far from 0. Quantiles come from series around the middle and, in the tails, over
-sqrt(-2 log(q)).
+sqrt(-2 log(q)); in float32, erfinv is a series over log(1 - x^2).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _INV_SQRT_PI: Final = 1 / math.sqrt(math.pi)
 
 
 def _scaled_tail(m: Any, x: Any) -> Any:
-    """Return exp(x^2) erfc(x) for x from 0."""
-    series = chebyshev(m, tables.ERFCX, (x - 3.75) / (x + 3.75), -1.0, 1.0) / (1.0 + 2.0 * x)
-    return m.where(x > (1e9 if is_wide(m) else 1e5), _INV_SQRT_PI / x, series)
+    """Return exp(x^2) erfc(x) for x from 0, with one division."""
+    inverse = 1.0 / (x + 3.75)
+    finite = m.minimum(x, 1e308 if is_wide(m) else 3e38)
+    return chebyshev(m, tables.ERFCX, m.fma(finite * inverse, 2.0, -1.0), -1.0, 1.0) * inverse
 
 
 def erfc_of(m: Any, x: Any) -> Any:
     """Return the formula of the complementary error function."""
-    size = m.abs(x)
-    tail = exp_of_square(m, x, -1.0) * _scaled_tail(m, size)
+    tail = exp_of_square(m, x, -1.0) * _scaled_tail(m, m.abs(x))
     return m.where(x < 0, 2.0 - tail, tail)
 
 
@@ -68,8 +68,17 @@ def _central(m: Any, x: Any) -> Any:
 
 def _erfinv(m: Any, x: Any) -> Any:
     size = m.abs(x)
+    if not is_wide(m):
+        return m.where(m.eq(size, 1.0), x * math.inf, x * _erfinv_slope(m, x))
     tail = _upper_quantile(m, (1.0 - size) * 0.5) * _INV_SQRT2
     return m.where(size <= 0.75, _central(m, x), m.where(x < 0, -tail, tail))
+
+
+def _erfinv_slope(m: Any, x: Any) -> Any:
+    """Return erfinv(x) / x in float32 for |x| below 1, over w = -log(1 - x^2), which grows slowly."""
+    w = -m.log(m.fma(-x, x, 1.0))
+    near = chebyshev(m, tables.ERFINV_NEAR, w, 0.0, 5.0)
+    return m.where(w < 5.0, near, chebyshev(m, tables.ERFINV_FAR, m.sqrt(w), math.sqrt(5.0), 4.0))
 
 
 def _ndtri(m: Any, p: Any) -> Any:

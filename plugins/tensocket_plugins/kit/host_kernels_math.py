@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from ..contract.dtypes import DType
-from ..ir.scalar import float32_to_bfloat16
+from ..ir.scalar import float32_to_bfloat16, fma
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,7 +109,7 @@ class NumpyMath:
     max = maximum = np.maximum
     div, fmod, pow, sqrt = np.true_divide, np.fmod, np.power, np.sqrt
     floor, ceil, trunc, rint = np.floor, np.ceil, np.trunc, np.rint
-    exp, log, log1p = np.exp, np.log, np.log1p
+    exp, log, log1p, log2, log10 = np.exp, np.log, np.log1p, np.log2, np.log10
     sin, cos, tan, tanh = np.sin, np.cos, np.tan, np.tanh
     sinh, cosh, asinh, acosh, atanh = np.sinh, np.cosh, np.arcsinh, np.arccosh, np.arctanh
     asin, acos, atan = np.arcsin, np.arccos, np.arctan
@@ -120,7 +120,7 @@ class NumpyMath:
     real, imag, angle = staticmethod(np.real), staticmethod(np.imag), staticmethod(np.angle)
     conj, sgn = np.conjugate, np.sign
     erf, expm1, idiv, imod = staticmethod(erf), staticmethod(expm1), staticmethod(idiv), staticmethod(imod)
-    cast, bitcast = staticmethod(cast), staticmethod(bitcast)
+    cast, bitcast, fma = staticmethod(cast), staticmethod(bitcast), staticmethod(fma)
 
     @staticmethod
     def where(condition: Any, yes: Any, no: Any) -> Array:

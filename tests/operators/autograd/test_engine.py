@@ -488,15 +488,16 @@ def test_nodes_have_no_dict() -> None:
 
 
 @pytest.mark.parametrize("retain", [False, True])
-def test_parts_add_up_in_the_gradient_of_the_whole(retain: bool) -> None:
+@pytest.mark.parametrize("is_leaf", [False, True])
+def test_parts_add_up_in_the_gradient_of_the_whole(retain: bool, is_leaf: bool) -> None:
     start = np.linspace(-1.0, 1.0, 24).reshape(4, 6)
     w = torch.tensor(start, requires_grad=True)
-    whole = w * 2.0
+    whole = w if is_leaf else w * 2.0
     parts = [whole[:, :2], whole[1:3], whole[2], whole[:, 1:5:2], whole]
     loss = sum((part * part).sum() * (k + 1) for k, part in enumerate(parts))
     expected = np.zeros_like(start)
     for k, index in enumerate([np.s_[:, :2], np.s_[1:3], np.s_[2], np.s_[:, 1:5:2], np.s_[:]]):
-        expected[index] += 8 * (k + 1) * start[index]
+        expected[index] += (2 if is_leaf else 8) * (k + 1) * start[index]
     loss.backward(retain_graph=retain)
     np.testing.assert_allclose(w.grad.detach()._values(), expected, rtol=1e-14)
     if retain:
@@ -504,16 +505,40 @@ def test_parts_add_up_in_the_gradient_of_the_whole(retain: bool) -> None:
         np.testing.assert_allclose(w.grad.detach()._values(), 2 * expected, rtol=1e-14)
 
 
-def test_many_parts_take_one_gradient_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_leaf", [False, True])
+def test_many_parts_take_one_gradient_of_the_whole(monkeypatch: pytest.MonkeyPatch, is_leaf: bool) -> None:
     w = torch.ones(5, 3, requires_grad=True)
-    whole = w * 2.0
+    whole = w if is_leaf else w * 2.0
     loss = sum((whole[k] * float(k)).sum() for k in range(5))
     made = []
     zeros = torch.Tensor.new_zeros
     monkeypatch.setattr(torch.Tensor, "new_zeros", lambda *args, **options: made.append(1) or zeros(*args, **options))
     loss.backward()
-    assert w.grad.tolist() == [[2.0 * k] * 3 for k in range(5)]
+    assert w.grad.tolist() == [[(1.0 if is_leaf else 2.0) * k] * 3 for k in range(5)]
     assert len(made) == 1
+
+
+def test_parts_of_leaves_of_any_kind() -> None:
+    start = np.arange(24.0).reshape(4, 6)
+    plain, hooked, other = (torch.tensor(start, requires_grad=True) for _ in range(3))
+    turned = torch.tensor(start.T.copy()).t().requires_grad_()
+    hooked.register_hook(lambda grad: grad * 10.0)
+    loss = sum((x[0, 0] * 2.0 + (x[:, 1] * 3.0).sum() + x[1:3].half().double().sum() + (x[None, ..., 2] * 4.0).sum())
+               for x in (plain, hooked, other, turned))
+    expected = np.zeros((4, 6))
+    expected[0, 0] += 2
+    expected[:, 1] += 3
+    expected[1:3] += 1
+    expected[:, 2] += 4
+    found = torch.autograd.grad(loss, [plain, other], retain_graph=True)
+    assert all(x.tolist() == expected.tolist() for x in found)
+    assert plain.grad is None
+    plain.grad = torch.ones(4, 6, dtype=torch.float64)
+    loss.backward()
+    assert plain.grad.tolist() == (expected + 1).tolist()
+    assert hooked.grad.tolist() == (expected * 10).tolist()
+    assert other.grad.tolist() == turned.grad.tolist() == expected.tolist()
+    assert turned.grad.stride() == turned.stride()
 
 
 def test_gradients_that_others_hold_are_not_added_to() -> None:

@@ -34,7 +34,7 @@ Check = Callable[..., Any]
 UNARY: dict[str, list[Case]] = {
     name: [(X,)]
     for name in ("abs", "ceil", "cos", "erf", "exp", "expm1", "floor", "neg", "reciprocal", "relu", "round", "sigmoid",
-                 "sign", "silu", "sin", "square", "tanh", "trunc", "clone", "alias")}
+                 "sign", "silu", "sin", "square", "tanh", "tanhshrink", "trunc", "clone", "alias")}
 POSITIVE: dict[str, list[Case]] = {name: [(P,)] for name in ("log", "log1p", "rsqrt", "sqrt")}
 BINARY: dict[str, list[Case]] = {
     name: [(X, Y), (X, ROW), (X, COLUMN), (X, ONE), (X, 1.5)]

@@ -76,7 +76,6 @@ COMPOSED: dict[str, list[tuple[Callable[..., Any], *Case]]] = {
     "softmin": [(lambda x: F.softmin(x, 1), X)],
     "softshrink": [(F.softshrink, X)],
     "softsign": [(F.softsign, X)],
-    "tanhshrink": [(F.tanhshrink, X)],
     "addr": [(lambda x, a, b: F.addr(x, a, b, beta=0.5, alpha=2), X, X[:, 0], ROW)],
     "addr_": [(lambda x, a, b: (x * 1).addr_(a, b, beta=0.5, alpha=2), X, X[:, 0], ROW)],
     "fill": [(lambda x, v: F.fill(x, v.sum()), X, ROW)],

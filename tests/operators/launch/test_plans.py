@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import special
 
 import tensocket_operators as torch
+from tensocket_operators import functions as f
 from tensocket_operators.kinds.pointwise import Pointwise
-from tensocket_plugins.contract.errors import AutogradError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, AutogradError, ShapeError
 
 #: More than NumPy serves on the host; other devices have no such limit.
 LARGE = 20_000
@@ -51,6 +53,22 @@ def test_results(device, general):
     assert a._version == 2
     if device != "plain":  # without a code generator
         assert general == []
+
+
+def test_extra_arguments_that_specialise_kernels(device, general):
+    n = LARGE if device == "cpu" else 12
+    x = values((2, n), 5, device)
+    y = host(x).astype(np.float64)
+    inner = np.sqrt(2 / np.pi) * (y + 0.044715 * y**3)
+    for _ in range(2):  # with kept plans, too
+        np.testing.assert_allclose(host(f.gelu(x)), y * special.ndtr(y), rtol=1e-6)
+        np.testing.assert_allclose(host(f.gelu(x, approximate="tanh")), 0.5 * y * (1 + np.tanh(inner)), rtol=1e-6)
+        np.testing.assert_allclose(host(f.logit(x / 4)), special.logit(y / 4), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(host(f.logit(x / 4, 0.25)), special.logit(np.clip(y / 4, 0.25, 0.75)), atol=1e-6)
+    if device != "plain":
+        assert general == []
+    with pytest.raises(ArgumentError, match="the approximation is 'none' or 'tanh'"):
+        f.gelu(x, approximate="other")
 
 
 def test_any_layout(device, general):

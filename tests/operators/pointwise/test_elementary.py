@@ -99,8 +99,25 @@ def test_pairs_of_special_values(name, copies, device, host):
 def test_whole_powers_have_whole_logarithms(dtype, device):
     twos = np.ldexp(1.0, np.arange(-30, 31)).astype(dtype)
     assert f.log2(tc.tensor(twos)).tolist() == list(range(-30, 31))
+    least = np.finfo(dtype).minexp - np.finfo(dtype).nmant
+    every = np.ldexp(1.0, np.arange(least, np.finfo(dtype).maxexp)).astype(dtype)  # also subnormal ones
+    assert f.log2(tc.tensor(every)).tolist() == list(range(least, np.finfo(dtype).maxexp))
     tens = (10.0 ** np.arange(0, 11)).astype(dtype)
     assert f.log10(tc.tensor(tens)).tolist() == list(range(11))
+
+
+@pytest.mark.parametrize("name", ["log2", "log10"])
+def test_logarithms_of_any_bits_are_within_two_units(name, device, host):
+    numbers = np.arange(1, 1 << 32, 1 << 13, dtype=np.int64).astype(np.uint32).view(np.float32)
+    near_one = (np.float32(1).view(np.int32) + np.arange(-3000, 3000, dtype=np.int32)).view(np.float32)
+    for values in (numbers, near_one):
+        with np.errstate(all="ignore"):
+            expected = getattr(np, name)(values.astype(np.float64))
+        got = host(getattr(f, name)(tc.tensor(values)))
+        finite = np.isfinite(expected)
+        np.testing.assert_array_equal(got[~finite], expected[~finite])
+        off = np.abs(got - expected)[finite] / np.spacing(np.abs(expected[finite]).astype(np.float32))
+        assert off.max() <= 2.0
 
 
 def test_logarithms_of_subnormal_numbers(device, host):

@@ -10,6 +10,8 @@ from scipy import special
 
 import tensocket_operators as torch
 from tensocket_operators import functions as f
+from tensocket_operators.special import series, tables
+from tensocket_plugins.contract.dtypes import float64
 from tensocket_plugins.contract.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -17,6 +19,7 @@ from tensocket_plugins.contract.errors import (
     DtypeError,
     UndefinedDtype,
 )
+from tensocket_plugins.kit.host_kernels_math import ArrayMath
 
 RNG = np.random.default_rng(5)
 N = 60
@@ -91,6 +94,30 @@ def check(function, reference, arguments, units, dtype):
 def test_functions_of_one_number(name, dtype):
     function, reference, x, units = UNARY[name]
     check(function, reference, [x], units, dtype)
+
+
+@pytest.mark.parametrize(("name", "low", "high", "units"), [
+    ("erfc", -6, 9, 5), ("erfc", -1e-2, 1e-2, 4), ("erfinv", -1, 1, 4), ("erfinv", 0.9999, 1, 4),
+    ("erfinv", -1e-4, 1e-4, 4), ("special_erfcx", 0, 100, 4), ("special_ndtr", -13, 6, 5)])
+def test_single_precision_is_within_units_of_the_value_itself(name, low, high, units):
+    x = np.linspace(low, high, 20001).astype(np.float32)
+    exact = getattr(special, name.removeprefix("special_"))(x.astype(np.float64))
+    got = np.array(getattr(f, name)(torch.tensor(x)).tolist())
+    end = np.isinf(exact)
+    assert np.array_equal(got[end], exact[end])
+    got, exact = got[~end], exact[~end]
+    assert (np.abs(got - exact) / np.spacing(np.maximum(np.abs(exact), 1e-37).astype(np.float32))).max() <= units
+
+
+def test_series_become_powers_only_without_cancellation():
+    found = series._powers((1.0, 0.5, 0.25, 0.125))  # 1 + t / 2 + (2 t^2 - 1) / 4 + (4 t^3 - 3 t) / 8
+    assert found == (0.75, 0.125, 0.5, 0.5)
+    assert series._powers((1.0,) * 20) is None
+    t = np.linspace(-1, 1, 101)
+    m = ArrayMath(float64)
+    for table in (tables.ERFCX, tables.LGAMMA, tables.ERFINV):
+        expected = np.polynomial.chebyshev.chebval(t, table)
+        np.testing.assert_allclose(series.chebyshev(m, table, t, -1.0, 1.0), expected, rtol=4e-15)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -86,6 +86,31 @@ def mish(input: Any, *, out: Any = None) -> Any:
     return run(input)
 
 
+_tanhshrink = OPERATORS['tanhshrink']
+_tanhshrink_table = _tanhshrink.table
+
+
+@public(_tanhshrink)
+def tanhshrink(input: Any, *, out: Any = None) -> Any:
+    if out is not None:
+        if overridden(input, out):
+            return call_overrides(_tanhshrink, input, out=out)
+        if written(_tanhshrink, out, input):
+            return out
+        return write_out('tanhshrink', out, tanhshrink(input), beside=(input,))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_tanhshrink, (input,))
+    if ACTIVE:
+        return run_with_modes(_tanhshrink, key, (input,))
+    try:
+        run = _tanhshrink_table[key]
+    except KeyError:
+        run = _tanhshrink.resolve(key)
+    return run(input)
+
+
 _hardsigmoid = OPERATORS['hardsigmoid']
 _hardsigmoid_table = _hardsigmoid.table
 
@@ -255,25 +280,6 @@ def softsign(input: Any) -> Any:
         run = _c_softsign_table[key]
     except KeyError:
         run = _c_softsign.resolve(key)
-    return run(input)
-
-
-_c_tanhshrink = COMPOSITES['tanhshrink']
-_c_tanhshrink_table = _c_tanhshrink.table
-
-
-@public(_c_tanhshrink)
-def tanhshrink(input: Any) -> Any:
-    try:
-        key = input._key
-    except AttributeError:
-        key = foreign_key(_c_tanhshrink, (input,))
-    if ACTIVE:
-        return run_with_modes(_c_tanhshrink, key, (input,))
-    try:
-        run = _c_tanhshrink_table[key]
-    except KeyError:
-        run = _c_tanhshrink.resolve(key)
     return run(input)
 
 

@@ -16,6 +16,9 @@ def logsigmoid(input: Tensor, *, out: Any = None) -> Tensor:
 def mish(input: Tensor, *, out: Any = None) -> Tensor:
     """input * tanh(log(1 + exp(input)))."""
 
+def tanhshrink(input: Tensor, *, out: Any = None) -> Tensor:
+    """input - tanh(input)."""
+
 def hardsigmoid(input: Tensor, *, out: Any = None) -> Tensor:
     """min(max(input + 3, 0), 6) / 6."""
 
@@ -43,9 +46,6 @@ def selu(input: Tensor) -> Tensor:
 
 def softsign(input: Tensor) -> Tensor:
     """Return ``input / (1 + |input|)``."""
-
-def tanhshrink(input: Tensor) -> Tensor:
-    """Return ``input - tanh(input)``."""
 
 def hardtanh(input: Tensor, min_val: Scalar = -1.0, max_val: Scalar = 1.0) -> Tensor:
     """Limit elements to the range from min_val to max_val.

@@ -19,6 +19,8 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.complex import Complex, choose, convert, equal, unequal
 from tensocket_plugins.ir.math import complexes
+from tensocket_plugins.ir.math.build import fma
+from tensocket_plugins.ir.math.logarithm import log2, log10
 from tensocket_plugins.ir.nodes import Assign, Declare, Expr, If, Let, Stmt, Var, call, const, loop, select
 
 _UNARY = ("exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "sqrt", "floor", "ceil", "trunc", "rint", "abs")
@@ -102,6 +104,18 @@ class ExprMath:
             like = x if isinstance(x, Complex) else y
             return complexes.pow(like.lift(x), like.lift(y))
         return call("pow", x, y)
+
+    def fma(self, x: Any, y: Any, z: Any) -> Expr:
+        """Return ``x * y + z``, rounded once, for real numbers; ``x`` is an expression."""
+        return fma(x, y, z)
+
+    def log2(self, x: Any) -> Expr:
+        """Return the logarithm of a real number to base 2."""
+        return log2(x)
+
+    def log10(self, x: Any) -> Expr:
+        """Return the logarithm of a real number to base 10."""
+        return log10(x)
 
     def real(self, x: Any) -> Any:
         """Return the real part."""

@@ -1,4 +1,4 @@
-"""log and log1p.
+"""log, log1p, log2 and log10.
 
 x = 2^k m with m between sqrt(1/2) and sqrt(2). In float32, log(m) = f - f^2 / 2 + f^3 P(f) with f = m - 1. In float64,
 where P would be long, log(m) = 2 artanh(s) with s = f / (2 + f), from which 2 s = f - s f is split off: log(m) = f -
@@ -38,17 +38,21 @@ def normal(x: Expr) -> tuple[Expr, Expr]:
     return select(tiny, x * 2.0**form.mantissa, x), cast(tiny, form.integer) * -form.mantissa
 
 
-def _assembled(f: Expr, k: Expr, correction: Expr | None = None) -> Expr:
-    """Return log(1 + f) + k ln 2, plus a small correction."""
-    exponent = as_float(k) if f.dtype is float64 else cast(k, float32)
+def _assembled(f: Expr, k: Expr | None, correction: Expr | None = None) -> Expr:
+    """Return log(1 + f) + k ln 2, plus a small correction; without ``k``, log(1 + f) alone."""
     high, low = LN2[f.dtype]
     square = f * f
+    exponent = None if k is None else as_float(k) if f.dtype is float64 else cast(k, float32)
     if f.dtype is float64:
         s, half = f / (f + 2.0), square * 0.5
         z = s * s
+        inner = fma(z, polynomial(z, _LOG_DOUBLE), half)
+        if exponent is None:
+            return f - (half - s * inner)
         rest = exponent * low if correction is None else fma(exponent, low, correction)
-        tail = fma(s, fma(z, polynomial(z, _LOG_DOUBLE), half), rest)
-        return fma(exponent, high, f - (half - tail))
+        return fma(exponent, high, f - (half - fma(s, inner, rest)))
+    if exponent is None:
+        return f + fma(square, -0.5, square * f * polynomial(f, _LOG))
     small = fma(square * f, polynomial(f, _LOG), exponent * number(low))
     if correction is not None:
         small = small + correction
@@ -90,3 +94,32 @@ def log1p(x: Expr) -> Expr:
     result = select(abs(x) < 2.0 ** (-2 - FORMATS[x.dtype].mantissa), x, result)
     above = select(x < INFINITY, result, x)
     return select(x > -1.0, above, select(call("eq", x, -1.0), number(-INFINITY, x.dtype), number(NAN, x.dtype)))
+
+
+#: log(2) / log(base) in two parts, the first with few bits, and 1 / log(base).
+_BASES: Final = {
+    2: {float32: (1.0, 0.0, 1.4426950408889634), float64: (1.0, 0.0, 1.4426950408889634)},
+    10: {float32: (0.301025390625, 4.605038981195214e-06, 0.4342944819032518),
+         float64: (0.30102999566361177, 3.694239077158931e-13, 0.4342944819032518)}}
+
+
+def _logarithm(x: Expr, base: int) -> Expr:
+    """Return the logarithm to a base, exact at its powers: the exponent's share is exact but for its small part."""
+    y, shift = normal(x)
+    m, k = split_exponent(y)
+    high, low, factor = _BASES[base][x.dtype]
+    n = as_float(k + shift)
+    natural = _assembled(m - 1.0, None)
+    result = fma(n, high, fma(natural, factor, n * number(low, x.dtype)) if low else natural * number(factor, x.dtype))
+    above = select(x < INFINITY, result, x)
+    return select(x > 0.0, above, select(call("eq", x, 0.0), number(-INFINITY, x.dtype), number(NAN, x.dtype)))
+
+
+def log2(x: Expr) -> Expr:
+    """Return the logarithm to base 2, within 2 ULP."""
+    return _logarithm(x, 2)
+
+
+def log10(x: Expr) -> Expr:
+    """Return the logarithm to base 10, within 2 ULP."""
+    return _logarithm(x, 10)
