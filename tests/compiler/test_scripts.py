@@ -14,7 +14,11 @@ from . import (
     scripts_arguments,
     scripts_calls,
     scripts_containers,
+    scripts_equal,
+    scripts_hidden,
+    scripts_models,
     scripts_objects,
+    scripts_results,
     scripts_runtime,
     scripts_world,
 )
@@ -22,7 +26,8 @@ from .scripts import scripts_of
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is captured without a known layout")
 
-MODULES = (scripts_arguments, scripts_calls, scripts_containers, scripts_objects, scripts_runtime, scripts_world)
+MODULES = (scripts_arguments, scripts_calls, scripts_containers, scripts_equal, scripts_hidden, scripts_models,
+           scripts_objects, scripts_results, scripts_runtime, scripts_world)
 
 
 def outcomes(script, backend):

@@ -32,13 +32,15 @@ from .judge import guard
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is observed without a known layout")
 X = torch.arange(1.0, 5.0)
+NAN = float("nan")
 
 
 @pytest.mark.parametrize(("old", "new", "same"), [
     (1, 1, True), (10 ** 20, 10 ** 20 + 0, True), (1, 1.0, False), (1, True, False), (0.0, -0.0, False),
-    (float("nan"), float("nan"), True), ("ab", "".join(["a", "b"]), True), ((1, (2.5,)), (1, (2.5,)), True),
+    (float("nan"), float("nan"), False), ("ab", "".join(["a", "b"]), True), ((1, (2.5,)), (1, (2.5,)), True),
     ((1,), (1, 2), False), ([1], [1], False), (None, None, True), (None, 0, False), (Raw(5), Raw(5), True),
     (Raw(5), Raw(6), False), (1j, 1j, True), (range(3), range(3), True), ({}, {}, False),
+    (range(0, 3, 2), range(0, 4, 2), False), (NAN, NAN, True),
 ])
 def test_values_that_stand_for_each_other(old, new, same):
     assert is_same(old, new) is same

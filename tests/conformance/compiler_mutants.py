@@ -64,7 +64,7 @@ MUTANTS: dict[str, list[Mutant]] = {
     "guards": [
         Mutant("calls.variant:Variant.fits", "tensors is None or not (self.guards.check() or (has_own_builtins() and self.guards.changed() is None))", "tensors is None", "values_read"),
         Mutant("capture.words:is_same", "if kind is not type(new):\n        return False", "if kind is not type(new):\n        return bool(old == new)", "dtype_of_numbers"),
-        Mutant("capture.words:is_same", "bool(repr(old) == repr(new)) if kind in (float, complex) else bool(old == new)", "bool(old == new)", "numbers_of_python"),
+        Mutant("capture.words:is_same", "return old == old and repr(old) == repr(new)", "return bool(old == new)", "numbers_of_python"),
         Mutant("capture.words:ListPart.words", "for k in range(list.__len__(self.owner))", "for k in range(0)", "values_read"),
         Mutant("capture.words:ListPart.words", "(0, place + at.length), (0, place + at.items)", "(0, place + at.items), (0, place + at.items)", "tensors_in_a_list"),
         Mutant("capture.words:_Table.words", "yield 0, id(table) + at.version\n", "yield 0, id(table) + at.keys\n", "values_read"),
@@ -142,7 +142,7 @@ MUTANTS: dict[str, list[Mutant]] = {
         Mutant("execute.runner:Runner._record", "and not may_raise(operation)", "and True", "errors"),
         Mutant("execute.tapes:TapeBuilder.add", "if isinstance(number, SymFloat):", "if False:", "adam"),
         Mutant("execute.tapes:TapeBuilder.finish", "if handle is not None and id(handle) in used and layout.changes(layout.region(number))", "if handle is not None and id(handle) in used and layout.changes(layout.region(number)) and number", "values_read"),
-        Mutant("execute.frames:_moved", "offset // home.dtype.itemsize", "0", "constants"),
+        Mutant("execute.frames:moved", "offset // home.dtype.itemsize", "0", "constants"),
     ],
     "gradients": [
         Mutant("calls.backward:Backward.attach", "held = [*[arrays[k] for k in self._from_results], *arrays[self._count:]", "held = [*arrays[self._count:], *[arrays[k] for k in self._from_results]", "broadcast_gradients"),

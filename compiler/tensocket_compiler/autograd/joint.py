@@ -13,6 +13,7 @@ from tensocket_core.autograd.record import version_of
 from tensocket_core.formats import contiguous_format
 from tensocket_core.keys import AUTOGRAD
 from tensocket_core.pytree import tree_flatten
+from tensocket_core.pytree_nodes import NODES
 from tensocket_core.tensor import Tensor
 from tensocket_operators.differentiation.function_node import FunctionNode
 from tensocket_plugins.contract.errors import AutogradError, TensocketError
@@ -72,13 +73,21 @@ def graph_states(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         args: Its arguments.
         kwargs: Its arguments by name.
     """
-    given, _ = tree_flatten((args, kwargs))
-    borders = borders_of([x for x in given if isinstance(x, Tensor)])
-    return [_graph_state(x, borders) for x in _tensors_in(result)]
+    borders = borders_of(tensors_in((args, kwargs)))
+    return [_graph_state(x, borders) for x in tensors_in(result)]
 
 
-def _tensors_in(result: Any) -> list[Any]:
-    return [x for x in tree_flatten(result)[0] if isinstance(x, Tensor)]
+def tensors_in(tree: Any) -> list[Any]:
+    """Return the tensors in a tree, whose containers count once, as one may hold itself."""
+    done: dict[int, Any] = {}  # alive, so that no other container gets its identity
+
+    def is_done(value: Any) -> bool:
+        if type(value) not in NODES or id(value) in done:
+            return id(value) in done
+        done[id(value)] = value
+        return False
+
+    return [x for x in tree_flatten(tree, is_done)[0] if isinstance(x, Tensor)]
 
 
 def has_graphs(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], wanted: Sequence[str]) -> bool:
@@ -87,7 +96,7 @@ def has_graphs(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], wante
     Graphs that the plain call freed are freed.
     """
     found = graph_states(result, args, kwargs)
-    for x, state, other in zip(_tensors_in(result), found, wanted, strict=False):
+    for x, state, other in zip(tensors_in(result), found, wanted, strict=False):
         if state != other == "freed":
             node: Any = x._grad_fn
             (node.node if type(node) is Output else node).saved = None

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from tensocket_core.dispatch.modes import STATE, set_grad_enabled
-from tensocket_core.pytree import tree_flatten, tree_unflatten
+from tensocket_core.pytree import tree_unflatten
 from tensocket_plugins.contract.errors import CompileError
 
 from ..calls.moving import place_of
-from ..calls.results import FIXED
+from ..calls.results import FIXED, Known
 from ..calls.signature import Signature
 from ..calls.unrecorded import check_numbers
 from ..calls.variant import has_own_builtins, use_machine_code
@@ -114,13 +114,14 @@ class _Outputs:
 
     Args:
         recorder: The recorder of the run.
+        known: Containers that the function may return as they are.
         tensors: The tensor arguments.
         captured: Tensors from before the run that the function may return.
     """
 
-    def __init__(self, recorder: CallRecorder, tensors: Sequence[Any], captured: Sequence[Any]) -> None:
+    def __init__(self, recorder: CallRecorder, known: Known, tensors: Sequence[Any], captured: Sequence[Any]) -> None:
         self.nodes: list[Node] = []
-        self._recorder = recorder
+        self._recorder, self._known = recorder, known
         self._arguments = {id(x): k for k, x in enumerate(tensors)}
         self._captured = {id(x) for x in captured}
 
@@ -130,7 +131,7 @@ class _Outputs:
         Raises:
             CannotRecord: None can.
         """
-        leaves, structure = tree_flatten(value)
+        leaves, structure = self._known.flatten(value)
         makers = [self._leaf(x) for x in leaves]
         if structure.is_leaf():
             return makers[0]
@@ -138,7 +139,7 @@ class _Outputs:
 
     def _leaf(self, leaf: Any) -> Maker:
         if not hasattr(leaf, "_key"):
-            if type(leaf) not in FIXED:
+            if type(leaf) not in FIXED and not self._known.has(leaf):
                 raise CannotRecord(f"it returns a {type(leaf).__name__}")
             return lambda tensors, outputs: leaf
         position = self._arguments.get(id(leaf))
@@ -180,7 +181,7 @@ def lower(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...], k
         raise CannotRecord(f"it warns: {guards.seen.warned[0].text:.60}")
     recorder = CallRecorder(_sources(function, guards, arguments, tensors, lowering), lowering.name_call,
                             lowering.create_argument, lowering.set_grad_enabled)
-    outputs = _Outputs(recorder, tensors, captured)
+    outputs = _Outputs(recorder, Known(guards, args, kwargs), tensors, captured)
     with undone(guards, tensors) as rollback:
         preserve_writes(recorder, rollback.preserve)
         try:

@@ -7,12 +7,10 @@ from typing import Any
 
 from tensocket_core.autograd.differentiate import partial_gradients
 from tensocket_core.autograd.engine import outside_of_passes
-from tensocket_core.pytree import tree_flatten
-from tensocket_core.tensor import Tensor
 from tensocket_operators.random.positions import from_positions, positions
 from tensocket_plugins.contract.errors import AutogradError
 
-from ..autograd.joint import is_live
+from ..autograd.joint import is_live, tensors_in
 from .check import World
 from .intercept import alone
 from .unrecorded import count_of
@@ -54,11 +52,10 @@ class Again:
             world = World(variant, tensors)
             before = world.save()
             try:
-                leaves, _ = tree_flatten(function(*args, **kwargs))
+                leaves = tensors_in(function(*args, **kwargs))
             finally:
                 world.restore(before)
-        outputs = [x for x in leaves if isinstance(x, Tensor) and id(x) not in world.named
-                   and is_live(x, world.borders)]
+        outputs = [x for x in leaves if id(x) not in world.named and is_live(x, world.borders)]
         pairs = [(x, gradient) for x, gradient in zip(outputs, given, strict=True) if gradient is not None]
         return partial_gradients([x for x, _ in pairs], variant.backward.leaves(tensors), [x for _, x in pairs],
                                  create_graph=True)

@@ -9,10 +9,12 @@ from tensocket_core.autograd.record import version_of
 from tensocket_core.geometry import memory_of, memory_offset
 from tensocket_core.keys import AUTOGRAD
 from tensocket_core.pytree import TreeSpec, tree_flatten, tree_unflatten
+from tensocket_core.pytree_nodes import NODES
 from tensocket_core.tensor import Tensor
 
 from ..autograd.joint import borders_of, is_consumed, is_live
 from ..capture.forms import OF_RUNTIME
+from ..capture.guards import Guards
 from ..capture.recorder import CannotRecord, Recorder
 from ..memory.regions import Region
 
@@ -24,11 +26,61 @@ Maker = Callable[[Sequence[Any], Sequence[Any], list[Any]], Any]
 MakeView = Callable[[Sequence[Any]], Any]
 
 
+class Known:
+    """Containers that were there before a call, which its result may hold: each call returns the same ones.
+
+    Args:
+        guards: The guards, which keep those alive that the function can reach.
+        args: The arguments of the call.
+        kwargs: Its arguments by name.
+    """
+
+    def __init__(self, guards: Guards, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._reached = {id(x) for x in guards.keep_alive if type(x) in NODES}
+        self._given: set[int] = set()
+        for value in (*args, *kwargs.values()):
+            self._add_containers(value)
+
+    def _add_containers(self, value: Any) -> None:
+        if type(value) in (list, dict) and id(value) not in self._given:
+            self._given.add(id(value))
+        elif not isinstance(value, tuple):
+            return
+        for item in value.values() if type(value) is dict else value:
+            self._add_containers(item)
+
+    def has(self, value: Any) -> bool:
+        """Whether a value is a container that the function can reach, and return as it is."""
+        return id(value) in self._reached
+
+    def flatten(self, result: Any) -> tuple[list[Any], TreeSpec]:
+        """Return the leaves of a result, among them known containers, and those that calls make again.
+
+        Raises:
+            CannotRecord: It has a container of the arguments, or has one in two places.
+        """
+        made: set[int] = set()
+
+        def is_known(value: Any) -> bool:
+            if self.has(value):
+                return True
+            if id(value) in self._given:
+                raise CannotRecord(f"it returns a {type(value).__name__} of its arguments")
+            if type(value) in NODES and not isinstance(value, tuple):
+                if id(value) in made:
+                    raise CannotRecord(f"it returns the same {type(value).__name__} in two places")
+                made.add(id(value))
+            return False
+
+        return tree_flatten(result, is_known)
+
+
 class Results:
     """The results of one function.
 
     Args:
         result: The result of the captured call.
+        known: Containers that it may hold as they are.
         arguments: Its tensor arguments.
         captured: Tensors that were there before the call.
         recorder: The recorder of the call.
@@ -43,8 +95,10 @@ class Results:
         CannotRecord: A part of the result cannot be made again.
     """
 
-    def __init__(self, result: Any, arguments: Sequence[Any], captured: Sequence[Any], recorder: Recorder) -> None:
-        leaves, self._structure = tree_flatten(result)
+    def __init__(self, result: Any, known: Known, arguments: Sequence[Any], captured: Sequence[Any],
+                 recorder: Recorder) -> None:
+        leaves, self._structure = known.flatten(result)
+        self._known = known
         self._single = self._structure.is_leaf()
         self._arguments = {id(x): k for k, x in enumerate(arguments)}
         self._captured = {id(x): x for x in captured}
@@ -63,7 +117,7 @@ class Results:
     def _maker(self, leaf: Any, arguments: Sequence[Any]) -> Maker:
         """Return ``make(arguments, arrays, made)``, which returns this part of the result."""
         if not hasattr(leaf, "_key"):
-            if type(leaf) not in FIXED:
+            if type(leaf) not in FIXED and not self._known.has(leaf):
                 raise CannotRecord(f"it returns a {type(leaf).__name__}")
             return lambda arguments, arrays, made: leaf
         position = self._arguments.get(id(leaf))

@@ -31,15 +31,13 @@ def sizes_of(args: Sequence[Any], kwargs: dict[str, Any]) -> Key:
     return tuple(found)
 
 
-def _collect(value: Any, found: list[tuple[int, ...]]) -> None:
+def _collect(value: Any, found: list[tuple[int, ...]], above: tuple[int, ...] = ()) -> None:
+    """Add what ``sizes_of`` returns of a value; ``above``: the identities of the containers that it lies in."""
     if isinstance(value, Tensor):
         found += [tuple(value._array.shape), tuple(value._array.strides)]
-    elif type(value) in (list, tuple):
-        for item in value:
-            _collect(item, found)
-    elif type(value) is dict:
-        for item in value.values():
-            _collect(item, found)
+    elif type(value) in (list, tuple, dict) and id(value) not in above:
+        for item in value.values() if type(value) is dict else value:
+            _collect(item, found, (*above, id(value)))
 
 
 class Form:

@@ -34,7 +34,7 @@ from .before import Before
 from .effects import AnySlot, captured_reads, find_slots
 from .progress import shown
 from .raising import has_raising
-from .results import Results
+from .results import Known, Results
 from .settings import RUNNING
 from .signature import Signature
 from .unrecorded import check_numbers, check_states
@@ -213,7 +213,7 @@ def use_machine_code(guards: Guards) -> None:
         plan = WordsPlan(guards.addresses, guards.values, guards.unequal_addresses, guards.unequal_values)
         words = runtime.compile_plan(plan, lambda: False)
         if words is not None:
-            guards.check = quick_test(guards.state, words)
+            guards.check = quick_test(guards.state, words, guards.seen is None or guards.seen.arrays)
 
     guards.on_renewal = compile_check
     compile_check()
@@ -280,7 +280,7 @@ def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call:
         raise CannotRecord("its arguments share memory")
     if any(x.buffer is y.buffer for x in inputs for t in captured for y in [recorder.region(t)]):
         raise CannotRecord("an argument shares memory with a captured tensor")
-    results = Results(result, tensors, captured, recorder)
+    results = Results(result, Known(guards, *call), tensors, captured, recorder)
     reads = captured_reads([x for operation in recording.operations for x in operation.reads])
     effects = before.effects()
     check_apart(recorder, effects, guards.seen, bool(results.live))

@@ -83,15 +83,23 @@ class Closure(Walk):
         self._push_globals()
         self._push_imports()
 
-    def push_argument(self, value: Any, path: str) -> None:
-        """Follow the objects in an argument; its tensors, numbers and containers are checked by ``arguments``."""
+    def push_argument(self, value: Any, path: str, above: tuple[int, ...] = ()) -> None:
+        """Follow the objects in an argument; its tensors, numbers and containers are checked by ``arguments``.
+
+        Args:
+            value: The argument, or an item of it.
+            path: Its path.
+            above: The identities of the containers that it lies in.
+        """
+        if id(value) in above:
+            return
         if type(value) is list or issubclass(type(value), tuple):
             self.push(type(value), type(value).__qualname__)
             for k, item in enumerate(value):
-                self.push_argument(item, f"{path}[{k}]")
+                self.push_argument(item, f"{path}[{k}]", (*above, id(value)))
         elif type(value) is dict:
             for key, item in value.items():
-                self.push_argument(item, f"{path}[{key!r}]")
+                self.push_argument(item, f"{path}[{key!r}]", (*above, id(value)))
         elif isinstance(value, Tensor):
             self.push(type(value), type(value).__qualname__)
             if (value._grad_fn is not None or value._base is not None) and self._reads_behind_tensors():
@@ -129,6 +137,8 @@ class Closure(Walk):
             names = self.seen.code_names(code)
             if not names.imports:
                 continue
+            for label, value in self.watch(NamesPart(builtins_of(space), "", frozenset({"__import__"}), "")):
+                self.push_named(value, label, names.attributes)
             package = str(space.get("__package__") or "").split(".")
             above = [".".join(package[:k]) for k in range(1, len(package) + 1)] if package != [""] else []
             wanted = {*names.imports, *above, *(f"{one}.{name}" for one in above for name in names.imports)}

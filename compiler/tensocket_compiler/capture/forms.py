@@ -154,22 +154,25 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]
         yield from _leaves(name, kwargs[name], tensors)
 
 
-def _leaves(path: str, value: Any, tensors: list[Tensor]) -> Iterator[tuple[str, Any]]:
+def _leaves(path: str, value: Any, tensors: list[Tensor], above: tuple[int, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Yield what ``flatten`` yields of a value; ``above``: the identities of the containers that it lies in."""
     kind = type(value)
     if isinstance(value, Tensor):
         tensors.append(value)
         yield path, form_of(value)
     elif kind in VALUES:
         yield path, value
+    elif id(value) in above:
+        yield path, (kind, f"at level {above.index(id(value))}")
     elif kind is list or (isinstance(value, tuple) and (kind is tuple or hasattr(kind, "_fields") or kind.__len__ is
                                                          tuple.__len__)):
         yield path, (kind, len(value))
         for k, item in enumerate(value):
-            yield from _leaves(f"{path}[{k}]", item, tensors)
+            yield from _leaves(f"{path}[{k}]", item, tensors, (*above, id(value)))
     elif kind in _DICTS:
         yield path, (kind, tuple(value))
         for key, item in value.items():
-            yield from _leaves(f"{path}[{key!r}]", item, tensors)
+            yield from _leaves(f"{path}[{key!r}]", item, tensors, (*above, id(value)))
     else:
         yield path, value
 

@@ -19,9 +19,9 @@ from .words import ListPart, Part, QueuePart, SetPart
 
 #: Types of objects without state that changes.
 ATOMS: Final[frozenset[type]] = frozenset({
-    int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented), slice, range, types.CodeType,
+    int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented), range, types.CodeType,
     types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
-    types.ClassMethodDescriptorType, types.GenericAlias, types.UnionType, re.Pattern, re.Match})
+    types.ClassMethodDescriptorType, re.Pattern})
 #: Types of NumPy's objects that have no state: numbers, and functions of arrays, which are watched as such.
 _OF_NUMPY: Final = (np.generic, np.dtype, np.ufunc, type(np.concatenate))
 #: Types of members of classes through which Python reads attributes.
@@ -38,7 +38,9 @@ CONTAINERS: Final[dict[type, str]] = {
     frozenset: "visit_fixed", property: "visit_fields", staticmethod: "visit_fields", classmethod: "visit_fields"}
 #: How to look into objects of exactly these types.
 VISITORS: Final[dict[type, str]] = {
-    **CONTAINERS, OrderedDict: "visit_dict", defaultdict: "visit_dict", types.MappingProxyType: "visit_proxy",
+    **CONTAINERS, OrderedDict: "visit_dict", defaultdict: "visit_dict", types.MappingProxyType: "visit_holder",
+    slice: "visit_holder", types.GenericAlias: "visit_holder", types.UnionType: "visit_holder",
+    operator.itemgetter: "visit_holder", re.Match: "visit_holder",
     types.FunctionType: "visit_function", types.CellType: "visit_cell", types.MethodType: "visit_fields",
     functools.partial: "visit_fields", types.BuiltinFunctionType: "visit_builtin",
     type(functools.lru_cache(int)): "visit_cached", types.MethodWrapperType: "visit_builtin",
@@ -81,9 +83,8 @@ def is_atom(value: Any) -> bool:
     if kind in ATOMS or kind is object:
         return True
     if is_of_runtime(kind):
-        return kind.__module__.partition(".")[0] != "numpy" or isinstance(value, _OF_NUMPY)
-    if kind is operator.itemgetter:
-        return True
+        return kind.__module__.partition(".")[0] != "numpy" or (
+            isinstance(value, _OF_NUMPY) and not isinstance(value, np.void))  # records can be written
     if isinstance(value, types.BuiltinFunctionType):
         return isinstance(value.__self__, (types.ModuleType, type))
     return kind.__module__ in ("typing", "_typing") or kind.__name__ in ("_tuplegetter", "_abc_data")

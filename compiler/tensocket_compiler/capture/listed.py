@@ -24,6 +24,7 @@ from tensocket_core.promotion import DEFAULT_DTYPE
 from tensocket_core.pytree_nodes import NODES
 from tensocket_core.recording import OVERRIDDEN_KERNELS, RECORDING_SLOW_PATHS
 from tensocket_core.tensor import Tensor
+from tensocket_core.warned import _ALWAYS
 from tensocket_operators.deterministic import SETTING
 from tensocket_operators.differentiation.mutation import _THREAD as _SAVING_THREAD
 from tensocket_operators.library.operators import _RUNNING
@@ -47,6 +48,7 @@ HOLDERS: Final[dict[str, Any]] = {
     "deterministic": SETTING,
     "matmul_precision": _PRECISION,
     "tree_nodes": NODES,
+    "warn_always": _ALWAYS,
     "generators": generator._GENERATORS,
 }
 
@@ -81,7 +83,7 @@ UNREPLAYABLE: Final[dict[types.CodeType, str]] = {
     _code_of(vars(Tensor)["_version"]): "it reads how often a tensor was modified",
     **{_code_of(inspect.unwrap(function)): "it reads options of NumPy" for function in (
         _PRINTING._array_str_implementation, _PRINTING._array_repr_implementation, np.array2string,
-        np.get_printoptions, np.geterr)},
+        np.get_printoptions, np.geterr, np.geterrcall, np.getbufsize)},
 }
 
 

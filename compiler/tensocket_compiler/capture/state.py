@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from numpy._core import umath
+
 from tensocket_core.device import open_device
 from tensocket_core.dispatch.modes import STATE
 from tensocket_operators.settings import get_num_threads
@@ -19,6 +21,10 @@ from .words import Fact, ItemsPart, ListPart, NamesPart, Part, Word
 
 #: Attributes that follow from others or that only speed calls up.
 _DERIVED: Final = frozenset({"mask", "_busy", "converted", "streams", "reason", "outer", "runs_host_queue", "depth"})
+
+#: Returns how NumPy's functions treat errors; ``np.seterr`` makes a new object.
+_ERRORS: Final[Callable[[], Any]] = umath._extobj_contextvar.get
+
 
 class ValuesPart(NamesPart):
     """Attributes of a holder, which may be those of its class; dicts and lists are compared by content.
@@ -75,23 +81,28 @@ def state_parts() -> list[Part]:
 
 
 def unwatched_state() -> tuple[Any, ...]:
-    """Return the state that no words stand for: thread, threads of kernels, and registrations of abstract classes.
+    """Return the state that no words stand for.
 
+    It is the thread, the threads of kernels, the registrations of abstract classes, and the settings of ``np.seterr``.
     A call compares the result with that at the time of the capture.
     """
-    return threading.get_ident(), get_num_threads(), abc.get_cache_token()
+    return threading.get_ident(), get_num_threads(), abc.get_cache_token(), _ERRORS()
 
 
-def quick_test(state: tuple[Any, ...], words: Callable[[], Any]) -> Callable[[], bool]:
+def quick_test(state: tuple[Any, ...], words: Callable[[], Any], uses_arrays: bool) -> Callable[[], bool]:
     """Return a test whether ``words()`` holds and ``unwatched_state() == state``.
 
     Args:
         state: The present state.
         words: Whether all words hold; they include the default device, which has the threads of kernels.
+        uses_arrays: Whether the call may have worked with NumPy's arrays.
     """
-    thread, threads, token = state
+    thread, threads, token, errors = state
     count: Callable[[], Any] = getattr(open_device(None).runtime, "get_num_threads", lambda: 1)
     this_thread, this_token = threading.get_ident, abc.get_cache_token
+    if uses_arrays:
+        return lambda: (this_thread() == thread and words() and this_token() == token and count() == threads
+                        and _ERRORS() is errors)
     return lambda: this_thread() == thread and words() and this_token() == token and count() == threads
 
 

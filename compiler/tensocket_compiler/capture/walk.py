@@ -38,6 +38,8 @@ ARRAY_LIMIT: Final = 4096
 Names = frozenset[str]
 #: Names without which no code reads or writes ``grad`` of a tensor that it did not make.
 _OF_GRADIENTS: Final = frozenset({"grad", "_grad", "backward"})
+#: Names by which code reads functions that it does not call.
+_OF_FUNCTIONS: Final = frozenset({"__code__", "__defaults__", "__kwdefaults__", "__closure__"})
 #: Ends the path of a tensor that a module owns.
 _IN_MODULE: Final = re.compile(r"\._(?:parameters|buffers)\['\w+'\]$")
 
@@ -113,6 +115,7 @@ class Walk:
         self.done[id(value)] = names if known is None else names | known
         self.keep.append(value)
         kind = type(value)
+        self.seen.arrays = self.seen.arrays or value is np or kind.__module__ == "numpy"
         if id(value) in self.listed:
             pass
         elif issubclass(kind, types.ModuleType):
@@ -167,8 +170,8 @@ class Walk:
         """Follow the items of a tuple or frozenset, which do not change."""
         self.push_all([(f"[{k}]", item) for k, item in enumerate(value)], path)
 
-    def visit_proxy(self, value: Any, path: str) -> None:
-        """Follow the mapping behind a read-only view."""
+    def visit_holder(self, value: Any, path: str) -> None:
+        """Follow what an object holds that does not change itself: a read-only view, a slice, an alias of a type."""
         self.push_all([("", item) for item in gc.get_referents(value)], path)
 
     def visit_array(self, value: Any, path: str) -> None:
@@ -182,14 +185,16 @@ class Walk:
     # ---- functions
 
     def visit_function(self, value: types.FunctionType, path: str) -> None:
-        """Watch a function; of one that did not run, only its attributes."""
+        """Watch a function; of one that did not run, its attributes, and the rest if code asks for that by name."""
         space = value.__globals__
         if is_inside(space):
             if makes_named_tuple(value):
                 self.push_all(self.watch(FunctionPart(value, path, True, frozenset())), path)
             return
-        ran = value.__code__ in self.seen.codes
+        ran = value.__code__ in self.seen.codes or not self.names.isdisjoint(_OF_FUNCTIONS)
         has_attributes = read_word(id(value) + layout().attributes) != 0
+        if "__globals__" in self.names and not is_library(space):
+            self.refuse("the globals of a function", path)
         if ran or has_attributes or not is_library(space):
             texts = () if is_library(space) else [name for name in DESCRIPTIONS if name in self.names]
             facts = self.watch(FunctionPart(value, path, ran, self.whole, texts))

@@ -105,6 +105,7 @@ class Observation:
         whole: Whether attributes were read in other ways than by names.
         identity: Whether the identity of equal numbers and texts may matter.
         numbered: Whether the call may have made numbers of the identities of objects.
+        arrays: Whether it may have worked with NumPy's arrays or numbers.
         options: The tables of options that the call read, with the code of the readers, by identity and label.
         warned: The warnings that it gave.
         refusals: Reasons against the capture.
@@ -123,6 +124,7 @@ class Observation:
     whole: bool = False
     identity: bool = False
     numbered: bool = False
+    arrays: bool = False
     options: dict[tuple[int, str], tuple[Any, set[types.CodeType]]] = field(default_factory=dict)
     warned: list[Warned] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)

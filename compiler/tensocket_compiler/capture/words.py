@@ -55,7 +55,11 @@ def is_same(old: Any, new: Any, exact: bool = False) -> bool:
         return bool(old == new)
     if exact or kind not in VALUES:
         return False
-    return bool(repr(old) == repr(new)) if kind in (float, complex) else bool(old == new)
+    if kind is range:  # equal ones may have other ends
+        return repr(old) == repr(new)
+    if kind in (float, complex):  # containers find a number that is not equal to itself by its identity
+        return old == old and repr(old) == repr(new)
+    return bool(old == new)
 
 
 def pretty(path: str) -> str:
