@@ -191,6 +191,22 @@ def test_a_parameter_modified_before_backward_is_noticed():
         y.backward()
 
 
+def test_gradients_of_slices_of_a_leaf():
+    torch.manual_seed(0)
+    weight = torch.randn(6, 9, requires_grad=True)
+
+    def gradient(x):
+        a, b, c = weight.split(3, 1)
+        loss = (((x @ a).tanh() + x @ b) @ c.t()).square().sum() + weight[2:4].square().sum()
+        loss = loss + weight.unbind(0)[5].sum()
+        return torch.autograd.grad(loss, weight)[0]
+    compiled = torch.compile(gradient)
+    for x in torch.randn(STEPS, 4, 6):
+        np.testing.assert_allclose(compiled(x).numpy(), gradient(x).numpy(), 1e-5, 1e-5)
+    assert hits(compiled)
+    assert not compiled._compiled.reasons
+
+
 @pytest.mark.parametrize("captured", [False, True])
 def test_sparse_tensors_run_eagerly(captured):
     indices, values = torch.tensor([[0, 1, 1], [2, 0, 2]]), torch.tensor([3.0, 4.0, 5.0])

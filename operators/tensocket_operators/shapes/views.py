@@ -10,9 +10,11 @@ import numpy as np
 from tensocket_core.autograd.view_history import added_up
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.modes import ACTIVE
 from tensocket_core.geometry import as_strided as strided_view
 from tensocket_core.geometry import element_strides, expanded_strides, is_integer, normalize_axis, normalize_shape
 from tensocket_core.keys import CONJ, DIM0, LAZY, dtype_bit
+from tensocket_core.recording import OVERRIDDEN_KERNELS, RECORDING_SLOW_PATHS
 from tensocket_plugins.contract.arrays import contiguous_strides, view_strides
 from tensocket_plugins.contract.dtypes import DType, as_dtype
 from tensocket_plugins.contract.errors import (
@@ -23,6 +25,7 @@ from tensocket_plugins.contract.errors import (
     IndexOutOfRange,
     ShapeError,
 )
+from tensocket_plugins.contract.launch_recorder import RECORDERS
 
 from ..kinds.view import View
 from .reinterpret import retyped
@@ -293,9 +296,13 @@ squeeze: Final = View("squeeze(Tensor input, any dim=None) -> Tensor~", "Without
 
 
 def _add_part(whole: Any, grad: Any, index: tuple[Any, ...]) -> None:
-    """Add the gradient of a slice to that of the whole, a new tensor; on host arrays by one NumPy call."""
+    """Add the gradient of a slice to that of the whole, a new tensor; on host arrays by one NumPy call, if no one notes
+    the operators called.
+    """
     array, part = whole._array, grad._array
-    if type(array) is type(part) is np.ndarray and array.dtype == part.dtype and array.dtype.kind in "fc":
+    observed = ACTIVE or RECORDERS or RECORDING_SLOW_PATHS or OVERRIDDEN_KERNELS
+    if (type(array) is type(part) is np.ndarray and array.dtype == part.dtype and array.dtype.kind in "fc"
+            and not observed):
         target = sliced(array, index)
         np.add(target, part, target)
     else:
