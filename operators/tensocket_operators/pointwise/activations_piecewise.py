@@ -138,7 +138,7 @@ def softsign(input: Any) -> Any:
 
 tanhshrink: Final = Pointwise(
     "tanhshrink(Tensor input) -> Tensor", "input - tanh(input).", lambda m, x: x - m.tanh(x), compute="float",
-    kinds="fc", derivative=Derivative(input=lambda grad, input: grad * input.tanh().square()), **_FUNCTION)
+    kinds="fc", bools=False, derivative=Derivative(input=lambda grad, input: grad * input.tanh().square()), **_FUNCTION)
 
 # ------------------------------------------------------------------------------------------------ limits and shrinking
 

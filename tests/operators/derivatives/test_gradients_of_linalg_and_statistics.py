@@ -38,6 +38,10 @@ REFLECTORS = np.array([[1.7, 0.4], [0.6, -1.1], [-0.8, 0.9]])
 FACTORS = np.array([1.2, 0.7])
 
 
+#: With a test of its own, because only some results have a gradient.
+ELSEWHERE_RECORDS = {"log_total"}
+
+
 def symmetric(x: Any) -> Any:
     return (x + x.mT) * 0.5
 
