@@ -38,10 +38,6 @@ REFLECTORS = np.array([[1.7, 0.4], [0.6, -1.1], [-0.8, 0.9]])
 FACTORS = np.array([1.2, 0.7])
 
 
-#: With a test of its own, because only some results have a gradient.
-ELSEWHERE_RECORDS = {"log_total"}
-
-
 def symmetric(x: Any) -> Any:
     return (x + x.mT) * 0.5
 
@@ -64,7 +60,7 @@ RECORDS: dict[str, list[Case]] = {
     "logcumsumexp_tangent": [(X, Y, Z, 1)],
 }
 #: Below: of a symmetric matrix, of one of several results, of a constant, and zero for parameters of samples.
-ELSEWHERE_RECORDS = {"cholesky_ex", "lstsq", "ldl_solve", "drawn_from"}
+ELSEWHERE_RECORDS = {"cholesky_ex", "lstsq", "ldl_solve", "drawn_from", "log_total"}
 
 MATRICES: Composed = {
     "cholesky": [(lambda x: F.cholesky(symmetric(x), True), DEFINITE)],
