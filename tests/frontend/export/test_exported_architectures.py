@@ -58,7 +58,9 @@ def test_a_training_step_with_another_batch(program, name):
     expected, mine = found
     assert mine.keys() == expected.keys()
     assert len(mine) > len(state)
-    assert [key for key, x in mine.items() if not torch.equal(x, expected[key])] == []
+    # Sums over rows have another order once an operator is planned, which may happen between the two steps.
+    scales = {key: float(x.abs().max()) for key, x in expected.items()}
+    assert [key for key, x in mine.items() if not torch.allclose(x, expected[key], 1e-5, 1e-5 * scales[key])] == []
 
 
 @pytest.mark.parametrize("name", ["alexnet", "gcn", "gpt", "lstm", "transformer", "unet", "vae"])
