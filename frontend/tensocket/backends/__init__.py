@@ -14,7 +14,7 @@ from types import ModuleType
 from tensocket_operators import device_api as api
 from tensocket_plugins.contract.states import BackendRecord
 
-from . import cpu, cuda, cudnn, cusparselt, mha, mkl, mkldnn, mps, openmp, opt_einsum
+from . import cpu, cuda, cudnn, cusparselt, kleidiai, mha, mkl, mkldnn, mps, nnpack, openmp, opt_einsum, quantized
 
 
 class _Backends(ModuleType):
@@ -28,4 +28,5 @@ sys.modules[__name__].__class__ = _Backends
 #: A name for the precision of products; see ``set_float32_matmul_precision``.
 fp32_precision = "none"
 
-__all__ = ["cpu", "cuda", "cudnn", "cusparselt", "mha", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]
+__all__ = ["cpu", "cuda", "cudnn", "cusparselt", "kleidiai", "mha", "mkl", "mkldnn", "mps", "nnpack",
+           "openmp", "opt_einsum", "quantized"]

@@ -36,7 +36,8 @@ def test_older_arguments_of_losses_decide_with_a_warning():
 
 
 def test_different_shapes_of_losses_are_warned_of():
-    with pytest.warns(UserWarning, match="is broadcast with an input of shape"):
+    with pytest.warns(UserWarning, match="This will likely lead to incorrect results due to broadcasting. Please "
+                      "ensure they have the same size"):
         F.mse_loss(t(X[0]), t(X[0, 0]))
     with pytest.warns(UserWarning, match="'batchmean' does not"):
         F.kl_div(t(X[0]), t(np.abs(X[0])))
