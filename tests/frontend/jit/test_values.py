@@ -268,3 +268,30 @@ def test_code_of_a_script():
         return torch.relu(x) + n
 
     assert function.code == "def function(x: Tensor,\n    n: int=2) -> Tensor:\n  return torch.add(torch.relu(x), n)\n"
+
+
+def test_tuples_join_lists_of_their_type():
+    def size(x: Tensor, dim: int, count: Optional[int] = None):
+        if count is None:
+            count = 3
+        return x.size()[:dim] + (count, ) + x.size()[dim + 1:], (1, 2) + x.size()
+
+    scripted = torch.jit.script(size)
+    assert scripted(torch.ones(2, 4, 5), 1) == ([2, 3, 5], [1, 2, 2, 4, 5])
+
+    def other(x: Tensor):
+        return x.size() + ("a",)
+
+    with pytest.raises(RuntimeError, match=r"add of int\[\] and \(str\): Arguments for call are not valid"):
+        torch.jit.script(other)
+
+
+def test_a_conjunction_with_a_known_falsehood_is_not_compiled():
+    def checked(x: Tensor, c: Optional[Tensor] = None):
+        if c is not None and not isinstance(c, Tensor):
+            raise TypeError(f"a {no_such_name(c)}")  # noqa: F821  never compiled
+        return x if c is None else x + c
+
+    scripted = torch.jit.script(checked)
+    assert scripted(torch.ones(1)).tolist() == [1.0]
+    assert scripted(torch.ones(1), torch.ones(1)).tolist() == [2.0]
