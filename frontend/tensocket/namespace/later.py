@@ -10,7 +10,7 @@ from typing import Final
 
 #: Modules of the package, but for those of the command line and of the import.
 MODULES: Final = frozenset({
-    "_C", "_VF", "__config__", "__future__", "_classes", "_custom_op", "_custom_ops", "_decomp", "_dynamo",
+    "_C", "_VF", "__config__", "__future__", "_custom_op", "_custom_ops", "_decomp", "_dynamo",
     "_functorch", "_guards", "_higher_order_ops", "_inductor", "_jit_internal", "_library", "_logging",
     "_ops", "_prims_common",
     "_subclasses",
@@ -36,7 +36,7 @@ _NAMES: Final = {
     "errors": ("OutOfMemoryError",),
     "func": ("vmap",),
     "futures": ("Future",),
-    "_classes": ("classes",),
+    "namespace.classes": ("classes",),
     "jit": ("ScriptFunction", "ScriptModule"),
     "jit.native_names": (
         "AnyType", "Argument", "Block", "BoolType", "ClassType", "CompilationUnit", "ComplexType", "DeviceObjType",

@@ -89,3 +89,29 @@ def test_draws_from_dirichlet_distributions():
     with pytest.raises(ArgumentError, match=r"\[_sample_dirichlet\] a generator — the device's generator draws gamma "
                        "numbers — seed it with manual_seed, and leave generator out"):
         torch._sample_dirichlet(torch.ones(2), torch.Generator())
+
+
+def test_flags_change_in_blocks():
+    assert not backends.flags_frozen()
+    backends.disable_global_flags()
+    try:
+        assert backends.flags_frozen()
+        with getattr(backends, "__allow_nonbracketed_mutation")():
+            assert not backends.flags_frozen()
+        assert backends.flags_frozen()
+    finally:
+        backends._FROZEN["frozen"] = False
+
+
+def test_optimizers_of_libraries_patch_their_step():
+    class Own(torch.optim.SGD):
+        def __setstate__(self, state):
+            super().__setstate__(state)
+            self._patch_step_function()
+
+    parameter = nn.Parameter(torch.ones(1))
+    own = Own([parameter], lr=0.5)
+    own.__setstate__(own.__getstate__())
+    parameter.grad = torch.ones(1)
+    own.step()
+    assert parameter.tolist() == [0.5]

@@ -125,7 +125,7 @@ class FullyShardedDataParallel(Module):
         Args:
             model: The model whose parameters it optimizes.
             optim: The optimizer.
-            optim_state_dict: What ``optim_state_dict`` returned.
+            optim_state_dict: A result of the method ``optim_state_dict``.
             is_named_optimizer: Whether the optimizer itself has names instead of numbers.
             load_directly: Whether to load the state, too.
             group: The group; all processes by default.

@@ -134,6 +134,8 @@ def _compile_members(made: t.ClassType, kind: Any, resolve: Callable[[str], Any]
 
 
 def _is_method(member: Any) -> bool:
+    if isinstance(member, classmethod):
+        return False  # scripts have no values that are classes
     plain = getattr(member, "__func__", member)
     code = getattr(inspect.unwrap(plain) if callable(plain) else plain, "__code__", None)
     if code is None or code.co_filename == "<string>" or code.co_filename.endswith(("dataclasses.py", "reprlib.py")):
