@@ -199,7 +199,8 @@ class Indexing:
         return self._apply(owner, expanded, place)
 
     def _apply(self: Compiler, view: Value, parts: list[Any], place: Place) -> tuple[Value, dict[int, Value]]:
-        dim, tensors, from_end = 0, {}, False
+        dim, from_end = 0, False
+        tensors: dict[int, Value] = {}
         for k, part in enumerate(parts):
             if isinstance(part, ast.Constant):  # an ellipsis: the rest counts from the end
                 rest = [p for p in parts[k + 1:] if not (isinstance(p, Value) and p.kind is t.NONE)]
