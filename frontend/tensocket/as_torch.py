@@ -119,6 +119,7 @@ def install(device: str | None = None) -> None:
         sys.meta_path.insert(0, _FINDER)
     if _ENTRANCE not in sys.path:
         sys.path.insert(1, _ENTRANCE)  # child processes find it before an installed torch
+    os.environ["PYTHONPATH"] = os.pathsep.join([_ENTRANCE, *_inherited_paths()])  # so do programs that this one starts
     sys.modules["functorch"] = importlib.import_module("tensocket.functorch")
     for name in [name for name in sys.modules if name == "tensocket" or name.startswith("tensocket.")]:
         sys.modules["torch" + name.removeprefix("tensocket")] = sys.modules[name]
@@ -132,10 +133,19 @@ def uninstall() -> None:
         sys.meta_path.remove(_FINDER)
     if _ENTRANCE in sys.path:
         sys.path.remove(_ENTRANCE)
+    if paths := _inherited_paths():
+        os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    else:
+        os.environ.pop("PYTHONPATH", None)
     for name in [name for name in sys.modules if name.partition(".")[0] in ("torch", "functorch")]:
         del sys.modules[name]
     os.environ.pop(_ANSWERING, None)
     answer_for("cuda", None)
+
+
+def _inherited_paths() -> list[str]:
+    """Return the folders of modules that the environment names, but for the entrance."""
+    return [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path not in ("", _ENTRANCE)]
 
 
 def _is_entrance(module: ModuleType) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from .associative_scan import associative_scan
 from .control import cond, while_loop
+from .map import map
 from .out_dtype import out_dtype
+from .scan import scan
 
-__all__ = ["cond", "out_dtype", "while_loop"]
+__all__ = ["associative_scan", "cond", "map", "out_dtype", "scan", "while_loop"]

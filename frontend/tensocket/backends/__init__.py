@@ -9,12 +9,15 @@ The module is callable: ``tensocket.backends()`` lists the installed device back
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
+from typing import Final
 
 from tensocket_operators import device_api as api
 from tensocket_plugins.contract.states import BackendRecord
 
-from . import cpu, cuda, cudnn, cusparselt, mha, mkl, mkldnn, mps, openmp, opt_einsum
+from . import cpu, cuda, cudnn, cusparselt, kleidiai, mha, mkl, mkldnn, mps, nnpack, openmp, opt_einsum, quantized
 
 
 class _Backends(ModuleType):
@@ -24,8 +27,32 @@ class _Backends(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Backends
+#: Whether flags are frozen outside of blocks, and whether such a block runs.
+_FROZEN: Final = {"frozen": False, "block": False}
+
+
+def disable_global_flags() -> None:
+    """Say that flags change only in blocks; they can be set nevertheless."""
+    _FROZEN["frozen"] = True
+
+
+def flags_frozen() -> bool:
+    """Whether ``disable_global_flags`` was called, and no block runs."""
+    return _FROZEN["frozen"] and not _FROZEN["block"]
+
+
+@contextmanager
+def __allow_nonbracketed_mutation() -> Iterator[None]:
+    """Run a block in which flags change."""
+    before, _FROZEN["block"] = _FROZEN["block"], True
+    try:
+        yield
+    finally:
+        _FROZEN["block"] = before
+
 
 #: A name for the precision of products; see ``set_float32_matmul_precision``.
 fp32_precision = "none"
 
-__all__ = ["cpu", "cuda", "cudnn", "cusparselt", "mha", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]
+__all__ = ["cpu", "cuda", "cudnn", "cusparselt", "kleidiai", "mha", "mkl", "mkldnn", "mps", "nnpack",
+           "openmp", "opt_einsum", "quantized"]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from . import algorithms, device_mesh, distributed_c10d, nn
-from .collectives import _all_gather_base as _all_gather_base
-from .collectives import _reduce_scatter_base as _reduce_scatter_base
 from .collectives import (
+    P2POp,
     all_gather,
     all_gather_into_tensor,
     all_gather_object,
@@ -14,6 +13,7 @@ from .collectives import (
     all_to_all,
     all_to_all_single,
     barrier,
+    batch_isend_irecv,
     broadcast,
     broadcast_object_list,
     gather,
@@ -22,13 +22,17 @@ from .collectives import (
     isend,
     monitored_barrier,
     recv,
+    recv_object_list,
     reduce,
     reduce_scatter,
     reduce_scatter_tensor,
     scatter,
     scatter_object_list,
     send,
+    send_object_list,
 )
+from .collectives import _all_gather_base as _all_gather_base
+from .collectives import _reduce_scatter_base as _reduce_scatter_base
 from .device_mesh import DeviceMesh, init_device_mesh
 from .distributed_c10d import (
     Backend,
@@ -58,13 +62,22 @@ from .distributed_c10d import (
     new_group,
     new_subgroups,
 )
+from .stores import DistError, DistStoreError, FileStore, HashStore, PrefixStore, Store, TCPStore
 
 __all__ = [
     "Backend",
     "DeviceMesh",
+    "DistError",
+    "DistStoreError",
+    "FileStore",
     "GroupMember",
+    "HashStore",
+    "P2POp",
+    "PrefixStore",
     "ProcessGroup",
     "ReduceOp",
+    "Store",
+    "TCPStore",
     "Work",
     "algorithms",
     "all_gather",
@@ -75,6 +88,7 @@ __all__ = [
     "all_to_all",
     "all_to_all_single",
     "barrier",
+    "batch_isend_irecv",
     "broadcast",
     "broadcast_object_list",
     "destroy_process_group",
@@ -108,10 +122,12 @@ __all__ = [
     "new_subgroups",
     "nn",
     "recv",
+    "recv_object_list",
     "reduce",
     "reduce_scatter",
     "reduce_scatter_tensor",
     "scatter",
     "scatter_object_list",
     "send",
+    "send_object_list",
 ]

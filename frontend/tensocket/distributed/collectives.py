@@ -148,6 +148,46 @@ def send(tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0, g
 recv = isend = irecv = send
 
 
+def send_object_list(object_list: Sequence[Any], dst: int | None = None, group: Any = None, device: Any = None,
+                     group_dst: int | None = None, use_batch: bool = False) -> Any:
+    """Refuse: there are no other processes.
+
+    Raises:
+        ProcessGroupError: Always.
+    """
+    return send(None, dst, group, 0, group_dst)
+
+
+recv_object_list = send_object_list
+
+
+class P2POp:
+    """A message to another process, for ``batch_isend_irecv``.
+
+    Args:
+        op: ``isend`` or ``irecv``.
+        tensor: The tensor.
+        peer: The other process.
+        group: The group; all processes by default.
+        tag: A number of the message.
+        group_peer: The other process's number in the group.
+    """
+
+    def __init__(self, op: Any, tensor: Any, peer: int | None = None, group: Any = None, tag: int = 0,
+                 group_peer: int | None = None) -> None:
+        self.op, self.tensor, self.peer = op, tensor, peer if peer is not None else group_peer
+        self.group, self.tag = group, tag
+
+
+def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Any]:
+    """Run messages; without any, nothing happens.
+
+    Raises:
+        ProcessGroupError: There is a message: there are no other processes.
+    """
+    return [send(each.tensor, each.peer, each.group, each.tag) for each in p2p_op_list]
+
+
 # ----------------------------------------------------------------------------------------------------------- objects
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:

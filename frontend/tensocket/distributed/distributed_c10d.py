@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from datetime import timedelta
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from tensocket.errors import ProcessGroupError
 
@@ -41,6 +42,8 @@ class Backend(str):
     NCCL = "nccl"
     MPI = "mpi"
     UCC = "ucc"
+    #: The backend of a device's tensors, by default.
+    default_device_backend_map: ClassVar[dict[str, str]] = {"cpu": "gloo", "cuda": "nccl"}
 
 
 class Work:
@@ -97,6 +100,8 @@ class GroupMember:
 
 
 group = GroupMember
+#: How long collectives may take.
+default_pg_timeout: Final = timedelta(minutes=30)
 _GROUPS: Final[list[ProcessGroup]] = []
 
 
@@ -111,6 +116,11 @@ def _member(group: Any, operator: str) -> ProcessGroup:
         raise ProcessGroupError(operator, "no group of processes", "the default process group has not been initialized",
                                 "call init_process_group first")
     return group if isinstance(group, ProcessGroup) else world
+
+
+def _rank_not_in_group(group: Any) -> bool:
+    """Whether this process is not in a group."""
+    return group is GroupMember.NON_GROUP_MEMBER
 
 
 def _get_default_group() -> ProcessGroup:

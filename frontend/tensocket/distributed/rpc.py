@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from tensocket.errors import UnsupportedOperator
+from tensocket.namespace.refusals import refused
 
 
 def is_available() -> bool:
@@ -60,3 +61,9 @@ def shutdown(graceful: bool = True, timeout: float = 0) -> NoReturn:
         UnsupportedOperator: Always.
     """
     _refuse("shutdown")
+
+
+globals().update(refused(
+    "distributed.rpc",
+    "BackendType PyRRef RRef RpcBackendOptions TensorPipeRpcBackendOptions WorkerInfo get_worker_info",
+    "a program is one process", "call the function, or exchange data through multiprocessing.Queue"))

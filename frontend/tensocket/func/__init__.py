@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensocket._functorch.vmap import vmap
 from tensocket_operators.transforms import (
     functionalize,
     grad,
@@ -12,7 +13,6 @@ from tensocket_operators.transforms import (
     jvp,
     linearize,
     vjp,
-    vmap,
 )
 
 from .modules import functional_call, stack_module_state

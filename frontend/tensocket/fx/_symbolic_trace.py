@@ -431,3 +431,12 @@ __all__ = ["PH", "PHBase", "PHWithMeta", "ProxyableClassMeta", "Tracer", "_Patch
            "_create_wrapped_method", "_find_proxy", "_maybe_revert_all_patches", "_new_patcher", "_patch_function",
            "_patch_wrapped_functions", "_wrapped_fns_to_patch", "_wrapped_methods_to_patch", "is_fx_symbolic_tracing",
            "is_fx_tracing", "symbolic_trace", "wrap"]
+
+
+def __getattr__(name: str) -> Any:
+    """Return the class of scripted objects, which is imported at its first use."""
+    if name == "ScriptObject":
+        from tensocket.jit.compiler.classes import ScriptObject
+
+        return ScriptObject
+    raise AttributeError(f"module 'tensocket.fx._symbolic_trace' has no attribute {name!r}")

@@ -124,7 +124,9 @@ class GraphModule(Module):
         for name in _HOOKS:
             self.__dict__[name] = []
         self.graph = graph
-        self._tracer_cls = graph._tracer_cls
+        tracer_cls = graph._tracer_cls
+        # A class within a function cannot be pickled; the state then says nothing of it.
+        self._tracer_cls = None if tracer_cls is None or "<locals>" in tracer_cls.__qualname__ else tracer_cls
         self._tracer_extras = graph._tracer_extras or {}
         self.meta = dict(getattr(root, "meta", None) or {})
 

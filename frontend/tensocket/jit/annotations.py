@@ -309,7 +309,7 @@ def from_value(value: Any) -> t.JitType | None:
 
 def _of_object(value: Any) -> t.JitType | None:
     from tensocket.jit.asynchronous import Await, Future
-    from tensocket.jit.compiler.classes import ScriptObject, compiled_type
+    from tensocket.jit.compiler.classes import ScriptObject, class_of_instance
     from tensocket.jit.modules import ScriptModule
 
     if isinstance(value, ScriptModule):
@@ -320,7 +320,7 @@ def _of_object(value: Any) -> t.JitType | None:
         inside = from_value(value.peek())
         kind = t.AwaitType if isinstance(value, Await) else t.FutureType
         return None if inside is None else kind(inside)
-    return compiled_type(type(value))
+    return class_of_instance(type(value))
 
 
 def _container(groups: list[list[Any]], make: Callable[[list[t.JitType]], t.JitType]) -> t.JitType | None:

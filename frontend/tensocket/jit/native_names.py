@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tensocket.jit.compiler.classes import clear
+from tensocket.jit.compiler.classes import ScriptObject, clear
 from tensocket.jit.compiler.module_types import clear_store
 from tensocket.jit.frontend import Error as JITException
 from tensocket.jit.graph.functions import INLINE, Argument, FunctionSchema
@@ -54,6 +54,38 @@ def _jit_get_emit_hooks() -> tuple[Any, Any]:
     return HOOKS[0], HOOKS[1]
 
 
+#: Switches of fusers, of which there are none: programs set and restore them.
+_FUSERS: Final = {"cpu": False, "gpu": False, "texpr": False, "nvfuser": False, "guard": False, "llga": False,
+                  "profiling_executor": True, "profiling_mode": True}
+
+
+def _switch(name: str) -> tuple[Any, Any]:
+    """Return a function that reads a switch of fusers, and one that sets it and returns what it was."""
+    def get() -> bool:
+        return _FUSERS[name]
+
+    def put(value: bool) -> bool:
+        before, _FUSERS[name] = _FUSERS[name], bool(value)
+        return before
+
+    return get, put
+
+
+_jit_can_fuse_on_cpu, _jit_override_can_fuse_on_cpu = _switch("cpu")
+_jit_can_fuse_on_gpu, _jit_override_can_fuse_on_gpu = _switch("gpu")
+_jit_texpr_fuser_enabled, _jit_set_texpr_fuser_enabled = _switch("texpr")
+_jit_nvfuser_enabled, _jit_set_nvfuser_enabled = _switch("nvfuser")
+_jit_nvfuser_guard_mode, _jit_set_nvfuser_guard_mode = _switch("guard")
+_jit_llga_enabled, _jit_set_llga_enabled = _switch("llga")
+_get_graph_executor_optimize, _jit_set_profiling_executor = _switch("profiling_executor")
+_jit_get_profiling_mode, _jit_set_profiling_mode = _switch("profiling_mode")
+
+
+def _get_privateuse1_backend_name() -> str:
+    """Return the name of devices from outside of PyTorch, which none here is."""
+    return "privateuseone"
+
+
 def _jit_clear_class_registry() -> None:
     """Forget all scripted classes and types of modules."""
     clear()
@@ -98,4 +130,5 @@ def _jit_pass_inline(graph: Graph) -> None:
 __all__ = ["AnyType", "Argument", "Block", "BoolType", "ClassType", "CompilationUnit", "ComplexType", "DeviceObjType",
            "DictType", "EnumType", "FloatType", "FunctionSchema", "FutureType", "Graph", "IntType", "InterfaceType",
            "JITException", "JitType", "ListType", "Node", "NoneType", "NumberType", "OptionalType", "ScriptFunction",
-           "ScriptMethod", "ScriptModule", "StringType", "TensorType", "TupleType", "Type", "UnionType", "Value"]
+           "ScriptMethod", "ScriptModule", "ScriptObject", "StringType", "TensorType", "TupleType", "Type",
+           "UnionType", "Value"]

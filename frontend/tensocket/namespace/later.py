@@ -10,12 +10,14 @@ from typing import Final
 
 #: Modules of the package, but for those of the command line and of the import.
 MODULES: Final = frozenset({
-    "_C", "_VF", "__config__", "__future__", "_custom_op", "_custom_ops", "_decomp", "_dynamo", "_functorch",
-    "_guards", "_higher_order_ops", "_inductor", "_jit_internal", "_library", "_logging", "_ops", "_prims_common",
+    "_C", "_VF", "__config__", "__future__", "_custom_op", "_custom_ops", "_decomp", "_dynamo",
+    "_functorch", "_guards", "_higher_order_ops", "_inductor", "_jit_internal", "_library", "_logging",
+    "_ops", "_prims_common",
     "_subclasses",
     "_tensor", "_tensor_str", "_utils", "_vmap_internals", "amp", "ao", "array_api", "as_torch", "autograd", "backends",
     "compiler", "cpu", "cuda", "dispatch", "distributed", "distributions", "errors", "export", "fft", "func",
-    "functional", "functorch", "futures", "fx", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing",
+    "functional", "functorch", "futures", "fx", "hub", "jit", "library", "linalg", "masked", "mps", "mtia",
+    "multiprocessing",
     "nested", "nn", "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "return_types", "serialization",
     "signal", "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
 })
@@ -34,7 +36,24 @@ _NAMES: Final = {
     "errors": ("OutOfMemoryError",),
     "func": ("vmap",),
     "futures": ("Future",),
+    "namespace.classes": ("classes",),
     "jit": ("ScriptFunction", "ScriptModule"),
+    "jit.native_names": (
+        "AnyType", "Argument", "Block", "BoolType", "ClassType", "CompilationUnit", "ComplexType", "DeviceObjType",
+        "DictType", "EnumType", "FloatType", "FunctionSchema", "FutureType", "Graph", "IntType", "InterfaceType",
+        "JITException", "ListType", "Node", "NoneType", "NumberType", "OptionalType", "ScriptMethod",
+        "ScriptObject", "StringType", "TensorType", "TupleType", "Type", "UnionType", "Value",
+    ),
+    "namespace.quantization": (
+        "_fake_quantize_learnable_per_channel_affine", "_fake_quantize_learnable_per_tensor_affine",
+        "_make_per_channel_quantized_tensor", "_make_per_tensor_quantized_tensor", "choose_qparams_optimized",
+        "empty_quantized", "fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine",
+        "fused_moving_avg_obs_fake_quant", "int_repr", "per_channel_affine", "per_channel_affine_float_qparams",
+        "per_channel_symmetric", "per_tensor_affine", "per_tensor_symmetric", "q_per_channel_axis",
+        "q_per_channel_scales", "q_per_channel_zero_points", "q_scale", "q_zero_point", "qscheme",
+        "quantize_per_channel", "quantize_per_tensor", "quantize_per_tensor_dynamic", "quantized_batch_norm",
+        "quantized_max_pool1d", "quantized_max_pool2d",
+    ),
     "namespace.devices": ("available_devices",),
     "namespace.legacy": (
         "compiled_with_cxx11_abi", "dsmm", "eig", "frobenius_norm", "get_num_interop_threads", "is_distributed",
@@ -53,7 +72,8 @@ _NAMES: Final = {
     ),
     "namespace.private": (
         "_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo",
-        "_grouped_mm", "_has_compatible_shallow_copy_type", "_int_mm", "_scaled_mm", "_shape_as_tensor",
+        "_grouped_mm", "_has_compatible_shallow_copy_type", "_int_mm", "_sample_dirichlet", "_scaled_mm",
+        "_shape_as_tensor",
         "_softmax_backward_data",
     ),
     "namespace.symbols": ("SymBool", "SymFloat"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tensocket.errors import ArgumentError
 from tensocket.overrides import wrap_torch_function
 from tensocket_operators import Tensor, arange, int32, int64, repeat_interleave, searchsorted, tensor
 from tensocket_operators.linalg.scaled_products import grouped_mm as _grouped_mm
@@ -11,7 +12,26 @@ from tensocket_operators.linalg.scaled_products import int_mm as _int_mm
 from tensocket_operators.linalg.scaled_products import scaled_product as _scaled_mm
 
 __all__ = ["_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo", "_grouped_mm",
-           "_has_compatible_shallow_copy_type", "_int_mm", "_scaled_mm", "_shape_as_tensor", "_softmax_backward_data"]
+           "_has_compatible_shallow_copy_type", "_int_mm", "_sample_dirichlet", "_scaled_mm", "_shape_as_tensor",
+           "_softmax_backward_data"]
+
+
+def _sample_dirichlet(self: Tensor, generator: Any = None) -> Tensor:
+    """Return a draw from Dirichlet distributions: probabilities along the last dimension.
+
+    Args:
+        self: The concentrations; shape ``(…, categories)``.
+        generator: None: the device's generator draws.
+
+    Raises:
+        ArgumentError: Another generator is given.
+    """
+    from tensocket.distributions.pathwise import standard_dirichlet
+
+    if generator is not None:
+        raise ArgumentError("_sample_dirichlet", "a generator", "the device's generator draws gamma numbers",
+                            "seed it with manual_seed, and leave generator out")
+    return standard_dirichlet(self).detach()  # type: ignore[no-any-return]
 
 
 def _shape_as_tensor(self: Tensor) -> Tensor:

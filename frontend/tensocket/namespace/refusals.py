@@ -12,7 +12,7 @@ def refused(path: str, names: str, rule: str, advice: str) -> dict[str, type]:
     """Return classes by name that cannot be called, but that programs import, subclass and ask ``isinstance`` about.
 
     Args:
-        path: The module of the names, as errors give it.
+        path: The module of the names, as errors give it; empty for the main namespace.
         names: The names, with spaces between them.
         rule: Why a call is not possible.
         advice: The alternative.
@@ -20,6 +20,7 @@ def refused(path: str, names: str, rule: str, advice: str) -> dict[str, type]:
     def refuse(cls: Any, *_: Any, **__: Any) -> Any:
         raise copy(cls._refusal)
 
-    return {name: type(name, (), {"__new__": refuse, "__module__": f"tensocket.{path}", "__doc__": f"Refused: {rule}.",
-                                  "_refusal": UnsupportedOperator(f"{path}.{name}", "a call", rule, advice)})
+    module, start = ("tensocket", "") if not path else (f"tensocket.{path}", f"{path}.")
+    return {name: type(name, (), {"__new__": refuse, "__module__": module, "__doc__": f"Refused: {rule}.",
+                                  "_refusal": UnsupportedOperator(start + name, "a call", rule, advice)})
             for name in names.split()}

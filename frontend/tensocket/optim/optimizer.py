@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any, Final
 
 from tensocket.errors import ArgumentError, ArgumentTypeError, StateDictError
+from tensocket.nn import Parameter
 from tensocket.nn.modules.module import clear_grads
 from tensocket.utils.hooks import RemovableHandle
 from tensocket_compiler.calls.intercept import INTERCEPTED, THREAD
@@ -21,6 +22,24 @@ from tensocket_plugins.contract.value_observers import note_read
 ParamGroup = dict[str, Any]
 ParamsT = Iterable[Tensor] | Iterable[ParamGroup] | Iterable[tuple[str, Tensor]]
 Hooks = OrderedDict[int, Callable[..., Any]]
+
+
+def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
+    """Return the types of devices whose steps can be recorded: those of backends called ``cuda``."""
+    return ["cuda"]
+
+
+def _default_to_fused_or_foreach(params: list[Any], differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
+    """Whether an optimizer runs fused, and over lists, unless a program says so; never fused.
+
+    Args:
+        params: The parameters.
+        differentiable: Whether gradients flow through the step, which lists do not support.
+        use_fused: Whether to prefer a fused step.
+    """
+    own = (Tensor, Parameter)
+    lists = not differentiable and all(p is None or (type(p) in own and p.device.type == "cuda") for p in params)
+    return False, lists
 
 
 class _Required:
@@ -142,6 +161,9 @@ class Optimizer:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop (or, with ``set_to_none=False``, set to zero) the gradients of all parameters."""
         clear_grads((parameter for group in self.param_groups for parameter in group["params"]), set_to_none)
+
+    def _patch_step_function(self) -> None:
+        """Do nothing: every step runs its hooks without a change of the class."""
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change the parameters once, by their gradients.

@@ -289,3 +289,16 @@ def test_replacements_with_modules():
     del broken.soft
     with pytest.raises(RuntimeError, match=r"reference|nonexistent"):
         replace_pattern(symbolic_trace(Whole()), Pattern(), broken)
+
+
+def test_a_tracer_within_a_function_is_not_pickled():
+    class Local(fx.Tracer):
+        def trace(self, root, concrete_args=None):
+            graph = super().trace(root, concrete_args)
+            graph._tracer_cls = Local
+            return graph
+
+    module = nn.Sequential(nn.ReLU())
+    made = fx.GraphModule(module, Local().trace(module))
+    assert made._tracer_cls is None
+    assert pickle.loads(pickle.dumps(made))(torch.tensor([-1.0, 2.0])).tolist() == [0.0, 2.0]

@@ -325,3 +325,41 @@ def test_traced_losses_keep_their_arguments_in_files(tmp_path):
     traced.save(tmp_path / "loss.pt")
     x, y = torch.rand(4), torch.rand(4)
     assert torch.equal(torch.jit.load(tmp_path / "loss.pt")(x, y), F.binary_cross_entropy(x, y, reduction="sum"))
+
+
+class Factors:
+    def __init__(self, sizes: list[int], names: dict[str, int]):
+        self.sizes = sizes
+        self.names = names
+
+
+class Untyped:
+    def __init__(self, *sizes):
+        self.sizes = sizes
+
+
+class WithInstances(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.by_rank = {1: Factors([2], {"a": 3}), 2: Factors([5], {"a": 7})}
+        self.other = Factors([11], {"a": 13})
+        self.settings = Untyped(1)
+
+    def forward(self, x: torch.Tensor):
+        found = self.by_rank[x.ndim]
+        return x * found.sizes[0] * found.names["a"] + self.other.names["a"]
+
+
+def test_classes_of_attributes_are_scripted_where_they_can():
+    scripted = torch.jit.script(WithInstances())
+    assert scripted(torch.ones(1)).tolist() == [2.0 * 3 + 13]
+    assert scripted(torch.ones(1, 1)).tolist() == [[5.0 * 7 + 13]]
+
+
+def test_attributes_of_other_classes_stay_in_python():
+    class Uses(WithInstances):
+        def forward(self, x: torch.Tensor):
+            return x * self.settings.sizes[0]
+
+    with pytest.raises(RuntimeError, match="Module 'Uses' has no attribute 'settings'"):
+        torch.jit.script(Uses())

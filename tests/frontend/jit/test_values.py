@@ -268,3 +268,65 @@ def test_code_of_a_script():
         return torch.relu(x) + n
 
     assert function.code == "def function(x: Tensor,\n    n: int=2) -> Tensor:\n  return torch.add(torch.relu(x), n)\n"
+
+
+def test_tuples_join_lists_of_their_type():
+    def size(x: Tensor, dim: int, count: Optional[int] = None):
+        if count is None:
+            count = 3
+        return x.size()[:dim] + (count, ) + x.size()[dim + 1:], (1, 2) + x.size()  # noqa: RUF005  the test
+
+    scripted = torch.jit.script(size)
+    assert scripted(torch.ones(2, 4, 5), 1) == ([2, 3, 5], [1, 2, 2, 4, 5])
+
+    def other(x: Tensor):
+        return x.size() + ("a",)  # noqa: RUF005  the test
+
+    with pytest.raises(RuntimeError, match=r"add of int\[\] and \(str\): Arguments for call are not valid"):
+        torch.jit.script(other)
+
+
+def test_a_conjunction_with_a_known_falsehood_is_not_compiled():
+    def checked(x: Tensor, c: Optional[Tensor] = None):
+        if c is not None and not isinstance(c, Tensor):
+            raise TypeError(f"a {no_such_name(c)}")  # noqa: F821  never compiled
+        return x if c is None else x + c
+
+    scripted = torch.jit.script(checked)
+    assert scripted(torch.ones(1)).tolist() == [1.0]
+    assert scripted(torch.ones(1), torch.ones(1)).tolist() == [2.0]
+
+
+def places(x: Tensor, i: Tensor):
+    """Indices around an ellipsis; those behind it count from the end."""
+    return [x[..., None], x[..., None, None], x[..., None, 0], x[..., 0, None], x[..., i, None], x[..., i, 0],
+            x[None, ..., 1:, None], x[..., 1:2, 0], x[0, ...], x[i, ..., None], x[..., None, i], x[i, ..., 0], x[...]]
+
+
+def test_indices_around_an_ellipsis():
+    x, i = torch.arange(24.0).reshape(2, 3, 4), torch.tensor([1, 0])
+    values, rows = x.numpy(), i.numpy()
+    expected = [values[..., None], values[..., None, None], values[..., None, 0], values[..., 0, None],
+                values[..., rows, None], values[..., rows, 0], values[None, ..., 1:, None], values[..., 1:2, 0],
+                values[0, ...], values[rows, ..., None], values[..., None, rows], values[rows, ..., 0], values]
+    for found, each in zip(torch.jit.script(places)(x, i), expected, strict=True):
+        assert found.tolist() == each.tolist()
+
+
+class WithClassMethod:
+    def __init__(self, factor: int):
+        self.factor = factor
+
+    @classmethod
+    def double(cls, factor):
+        return cls(2 * factor)
+
+    def times(self, x: Tensor) -> Tensor:
+        return x * self.factor
+
+
+def test_class_methods_are_left_to_python():
+    def multiplied(x: Tensor):
+        return WithClassMethod(3).times(x)
+
+    assert torch.jit.script(multiplied)(torch.ones(1)).tolist() == [3.0]

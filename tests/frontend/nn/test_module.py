@@ -434,3 +434,17 @@ def test_layouts_and_dtypes_of_modules_without_values():
     model.to(memory_format=torch.channels_last).double()
     assert model(torch.ones(2, 4, 5, 5, dtype=torch.float64)).dtype is torch.float64
     assert model[1].running_mean.dtype is torch.float64
+
+
+def test_a_class_whose_to_moves_by_name():
+    class Moves(nn.Linear):
+        def cpu(self):
+            self.moves = getattr(self, "moves", 0) + 1
+            return super().cpu()
+
+        def to(self, device):
+            return self.cpu() if str(device) == "cpu" else self.cuda()
+
+    module = Moves(2, 1)
+    assert module.to("cpu") is module.cpu() is module
+    assert module.moves == 2

@@ -13,6 +13,7 @@ import pytest
 
 import tensocket
 from tensocket import as_torch
+from tensocket.version import PYTORCH
 
 
 @pytest.fixture
@@ -201,3 +202,29 @@ def test_what_cannot_be_followed_is_said(options, message, capsys):
         as_torch.uninstall()
     assert code == 2
     assert message in capsys.readouterr().err
+
+
+def test_programs_that_a_program_starts_find_this_package(tmp_path):
+    (tmp_path / "started.py").write_text(
+        "import importlib.metadata as m\nbefore = m.version('torch')\nimport torch.nn\n"
+        "print(before, torch.__name__, torch.nn.ReLU()(torch.ones(1)).tolist(), "
+        "m.version('torch') == torch.__version__)")
+    printed = run(tmp_path, """
+        import subprocess, sys
+        subprocess.run([sys.executable, "started.py"], check=True)
+        """)
+    assert printed.split(maxsplit=1) == [PYTORCH, "torch [1.0] True\n"]
+
+
+def test_the_path_for_other_programs_is_restored(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "somewhere")
+    as_torch.install()
+    try:
+        assert os.environ["PYTHONPATH"] == os.pathsep.join([as_torch._ENTRANCE, "somewhere"])
+    finally:
+        as_torch.uninstall()
+    assert os.environ["PYTHONPATH"] == "somewhere"
+    monkeypatch.delenv("PYTHONPATH")
+    as_torch.install()
+    as_torch.uninstall()
+    assert "PYTHONPATH" not in os.environ

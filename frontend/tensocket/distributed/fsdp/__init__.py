@@ -21,7 +21,7 @@ from .api import (
     StateDictConfig,
     StateDictType,
 )
-from .fully_shard import FSDPModule, fully_shard
+from .fully_shard import FSDPModule, fully_shard, register_fsdp_forward_method
 from .fully_sharded_data_parallel import FullyShardedDataParallel
 
 __all__ = [
@@ -45,4 +45,5 @@ __all__ = [
     "StateDictConfig",
     "StateDictType",
     "fully_shard",
+    "register_fsdp_forward_method",
 ]

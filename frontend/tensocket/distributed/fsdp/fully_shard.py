@@ -65,3 +65,7 @@ def fully_shard(module: M, *, mesh: Any = None, reshard_after_forward: Any = Non
 
 
 __all__ = ["FSDPModule", "fully_shard"]
+
+
+def register_fsdp_forward_method(module: Module, method_name: str) -> None:
+    """Do nothing: the parameters that a method uses are complete, also when it is not ``forward``."""

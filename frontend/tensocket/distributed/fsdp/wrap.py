@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 from tensocket.nn import Module, ModuleDict, ModuleList, MultiheadAttention
 
@@ -76,3 +77,35 @@ class CustomPolicy:
 
 __all__ = ["CustomPolicy", "ModuleWrapPolicy", "always_wrap_policy", "lambda_auto_wrap_policy",
            "size_based_auto_wrap_policy", "transformer_auto_wrap_policy"]
+
+
+#: The wrapper of ``wrap`` and its options, for each running ``enable_wrap``.
+_ENABLED: Final[list[tuple[Any, dict[str, Any]]]] = []
+
+
+@contextmanager
+def enable_wrap(*, wrapper_cls: Any, **wrapper_kwargs: Any) -> Iterator[None]:
+    """Run a block in which ``wrap`` wraps modules.
+
+    Args:
+        wrapper_cls: The class of wrappers.
+        wrapper_kwargs: Its options.
+    """
+    _ENABLED.append((wrapper_cls, wrapper_kwargs))
+    try:
+        yield
+    finally:
+        _ENABLED.pop()
+
+
+def wrap(module: Module, **wrap_overrides: Any) -> Module:
+    """Return a module in the wrapper of the innermost ``enable_wrap``; outside of blocks, the module itself.
+
+    Args:
+        module: The module.
+        wrap_overrides: Options of the wrapper, instead of those of the block.
+    """
+    if not _ENABLED:
+        return module
+    wrapper, options = _ENABLED[-1]
+    return wrapper(module, **{**options, **wrap_overrides})  # type: ignore[no-any-return]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tensocket.namespace.refusals import refused
 from tensocket.optim import Optimizer
 
 
@@ -43,5 +44,8 @@ class ZeroRedundancyOptimizer(Optimizer):
         self.optim.load_state_dict(state_dict)
         self.param_groups, self.state = self.optim.param_groups, self.optim.state
 
+
+globals().update(refused("distributed.optim", "DistributedOptimizer PostLocalSGDOptimizer",
+                         "programs run as 1 process", "use the optimizer itself"))
 
 __all__ = ["ZeroRedundancyOptimizer"]

@@ -31,6 +31,15 @@ class DTensor(Tensor, metaclass=_Spread):
         raise ProcessGroupError("DTensor", "a tensor that is spread", "one process has its tensors whole",
                                 "use the tensor itself")
 
+    @staticmethod
+    def from_local(local_tensor: Any, *args: Any, **kwargs: Any) -> DTensor:
+        """Refuse to make one of this process's part.
+
+        Raises:
+            ProcessGroupError: Always.
+        """
+        return DTensor(local_tensor)
+
 
 def distribute_tensor(tensor: Any, device_mesh: DeviceMesh | None = None, placements: Any = None, *,
                       src_data_rank: int | None = 0) -> DTensor:

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any, Final
+from weakref import WeakSet
 
 from tensocket.jit.annotations import qualified
 from tensocket.jit.compiler.closures import first_of, resolver_of_class
@@ -15,9 +16,12 @@ from tensocket.jit.frontend import NotSupportedError, Place, ScriptError, Source
 from tensocket.jit.graph import script_types as t
 from tensocket.jit.graph.functions import CompiledFunction, FunctionSchema
 from tensocket.jit.markers import modifier_of
+from tensocket_plugins.contract.errors import TensocketError
 
 #: Types of scripted classes and interfaces, by Python class. It grows with the program's classes; ``clear`` empties it.
 _TYPES: Final[dict[type, t.ClassType]] = {}
+#: Classes of instances that cannot be scripted.
+_NO_SCRIPTS: Final[WeakSet[type]] = WeakSet()
 
 
 class ScriptObject:
@@ -48,9 +52,21 @@ def is_scriptable(kind: type) -> bool:
     return kind.__mro__[1:] == (object,) and not kind.__module__.startswith(("tensocket", "builtins", "numpy"))
 
 
+def class_of_instance(kind: type) -> t.ClassType | None:
+    """Return the type of a program's class, which is compiled now; None if it is not a class of scripts."""
+    known = compiled_type(kind)
+    if known is None and is_scriptable(kind) and kind not in _NO_SCRIPTS:
+        try:
+            known = compile_class(kind)
+        except (TensocketError, OSError):  # OSError: its source cannot be read
+            _NO_SCRIPTS.add(kind)
+    return known
+
+
 def clear() -> None:
     """Forget all scripted classes."""
     _TYPES.clear()
+    _NO_SCRIPTS.clear()
 
 
 def new_object(kind: t.ClassType) -> Any:
@@ -118,6 +134,8 @@ def _compile_members(made: t.ClassType, kind: Any, resolve: Callable[[str], Any]
 
 
 def _is_method(member: Any) -> bool:
+    if isinstance(member, classmethod):
+        return False  # scripts have no values that are classes
     plain = getattr(member, "__func__", member)
     code = getattr(inspect.unwrap(plain) if callable(plain) else plain, "__code__", None)
     if code is None or code.co_filename == "<string>" or code.co_filename.endswith(("dataclasses.py", "reprlib.py")):
@@ -156,5 +174,5 @@ def compile_interface(kind: Any, resolve: Callable[[str], Any] | None = None) ->
     return made
 
 
-__all__ = ["NotSupportedError", "ScriptObject", "clear", "compile_class", "compile_interface", "compiled_type",
-           "new_object"]
+__all__ = ["NotSupportedError", "ScriptObject", "class_of_instance", "clear", "compile_class", "compile_interface",
+           "compiled_type", "new_object"]

@@ -128,7 +128,8 @@ class Conditions:
         sides = (first.false, last.false) if conjunction else (first.true, last.true)
         either = {name: t.union_of([sides[0][name], sides[1][name]]) for name in sides[0] if name in sides[1]}
         if last.known is not None and last.known is not conjunction:  # `a and False`
-            return Condition(None, not conjunction, {}, {}) if not block.nodes_[1:] else Condition(value)
+            free = all(node.op in ("prim::Constant", "prim::unchecked_cast") for node in block.nodes_)
+            return Condition(None, not conjunction, {}, {}) if free else Condition(value)
         return Condition(value, None, both, either) if conjunction else Condition(value, None, either, both)
 
     # ---- None

@@ -153,6 +153,9 @@ class Expressions(Conditions):
         if name == "remainder" and one.kind is t.STRING:
             parts = self.items_of(other, place) if isinstance(other.kind, t.TupleType) else [other]
             return self.node("aten::percentFormat", [one, *(parts or [])], t.STRING, place)
+        if name == "add" and isinstance(one.kind, t.ListType) != isinstance(other.kind, t.ListType):
+            # ``size[:1] + (2,)``: where a list is wanted, a tuple is one
+            one, other = self.convert(one, other.kind, place, False), self.convert(other, one.kind, place, False)
         kind = arithmetic_type(name, one.kind, other.kind)
         if kind is None or (name == "matmul" and not one.kind is other.kind is t.TENSOR):
             raise ScriptError(f"{name} of {one.kind} and {other.kind}: Arguments for call are not valid",

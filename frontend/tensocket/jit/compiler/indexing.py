@@ -199,13 +199,12 @@ class Indexing:
         return self._apply(owner, expanded, place)
 
     def _apply(self: Compiler, view: Value, parts: list[Any], place: Place) -> tuple[Value, dict[int, Value]]:
-        dim, tensors = 0, {}
+        dim, from_end = 0, False
+        tensors: dict[int, Value] = {}
         for k, part in enumerate(parts):
             if isinstance(part, ast.Constant):  # an ellipsis: the rest counts from the end
                 rest = [p for p in parts[k + 1:] if not (isinstance(p, Value) and p.kind is t.NONE)]
-                dim = -len(rest)
-                if not rest and k + 1 == len(parts):
-                    break
+                dim, from_end = -len(rest), True
                 continue
             place_of_dim = self.constant(dim, t.INT, place)
             if isinstance(part, (ast.Slice, SliceValue)):
@@ -217,12 +216,14 @@ class Indexing:
                 continue
             value = self.value(part, place)
             if value.kind is t.NONE:
-                at = dim if dim >= 0 else dim - 1 + 0
+                at = dim - 1 if from_end else dim
                 view = self.node("aten::unsqueeze", [view, self.constant(at, t.INT, place)], t.TENSOR, place)
-                dim += 1 if dim >= 0 else 0
+                dim += 0 if from_end else 1
+                tensors = {d - 1 if from_end and d < 0 else d: index for d, index in tensors.items()}
             elif value.kind is t.INT:
                 view = self.node("aten::select", [view, place_of_dim, value], t.TENSOR, place)
-                dim += 0 if dim >= 0 else 1
+                dim += 1 if from_end else 0
+                tensors = {d + 1 if from_end and d < 0 else d: index for d, index in tensors.items()}
             else:
                 tensors[dim] = self._as_index(value, place)
                 dim += 1

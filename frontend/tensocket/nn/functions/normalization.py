@@ -55,7 +55,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
         ShapeError: The shapes do not fit.
     """
     if training:
-        _check_count("batch_norm", input, (0, *range(2, input.dim())), "more than one value per channel is normalised")
+        _check_count("batch_norm", input, (0, *range(2, input.dim())), "value per channel")
     if eps < 0 or (training and eps == 0):
         raise ArgumentError("batch_norm", f"eps={eps}", "eps is positive, or zero out of training",
                             "pass a small positive number")
@@ -82,7 +82,7 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
         ShapeError: The shapes do not fit.
     """
     if use_input_stats:
-        _check_count("instance_norm", input, range(2, input.dim()), "more than one value per channel is normalised")
+        _check_count("instance_norm", input, range(2, input.dim()), "spatial element")
     return ops.instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, False)
 
 
@@ -106,7 +106,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: 
     return ops.normalize(input, p, dim if isinstance(dim, int) else tuple(dim), eps, out=out)
 
 
-def _check_count(operator: str, input: Tensor, dims: Sequence[int], rule: str) -> None:
+def _check_count(operator: str, input: Tensor, dims: Sequence[int], count: str) -> None:
     """Refuse statistics of single values.
 
     Raises:
@@ -114,4 +114,5 @@ def _check_count(operator: str, input: Tensor, dims: Sequence[int], rule: str) -
     """
     shape = tuple(input.shape)
     if len(shape) >= 2 and math.prod([shape[d] for d in dims]) == 1:
-        raise ArgumentError(operator, f"input {list(input.shape)}", rule, "use a larger batch, or evaluation mode")
+        raise ArgumentError(operator, f"input {list(input.shape)}", f"Expected more than 1 {count} when training, got "
+                            f"input size {input.shape}", "use a larger batch, or evaluation mode")

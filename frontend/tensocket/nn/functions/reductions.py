@@ -30,6 +30,7 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: Any)
 def warn_of_broadcast(input: Tensor, target: Tensor) -> None:
     """Warn that input and target have different shapes, which is rarely intended."""
     if input.shape != target.shape:
-        warnings.warn(f"a target of shape {tuple(target.shape)} is broadcast with an input of shape "
-                      f"{tuple(input.shape)}, which is rarely meant. Please ensure they have the same size.",
+        warnings.warn(f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). "
+                      "This will likely lead to incorrect results due to broadcasting. "
+                      "Please ensure they have the same size.",
                       UserWarning, stacklevel=3)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from . import _utils as _utils
+from . import graph_settings as graph_settings
 from .dataloader import DataLoader, default_collate, default_convert, get_worker_info
+from .datapipes.datapipe import IterDataPipe, MapDataPipe, functional_datapipe
 from .dataset import (
     ChainDataset,
     ConcatDataset,
@@ -31,7 +33,9 @@ __all__ = [
     "DataLoader",
     "Dataset",
     "DistributedSampler",
+    "IterDataPipe",
     "IterableDataset",
+    "MapDataPipe",
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
@@ -42,6 +46,7 @@ __all__ = [
     "WeightedRandomSampler",
     "default_collate",
     "default_convert",
+    "functional_datapipe",
     "get_worker_info",
     "random_split",
 ]

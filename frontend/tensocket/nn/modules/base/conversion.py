@@ -133,7 +133,7 @@ class Convertible(ModuleTree):
 
     def cpu(self: Self) -> Self:
         """Move parameters and buffers to the CPU."""
-        return self.to("cpu")
+        return self._to_kind("cpu", None)
 
     def cuda(self: Self, device: int | str | Device | None = None) -> Self:
         """Move parameters and buffers to a CUDA device."""
@@ -152,7 +152,8 @@ class Convertible(ModuleTree):
         return self._to_kind("mtia", device)
 
     def _to_kind(self: Self, kind: str, device: int | str | Device | None) -> Self:
-        return self.to(kind if device is None else f"{kind}:{device}" if isinstance(device, int) else device)
+        target = kind if device is None else f"{kind}:{device}" if isinstance(device, int) else device
+        return self._apply(lambda tensor: tensor.to(target))  # a class's own ``to`` may call the public ones
 
     def type(self: Self, dst_type: DType | str) -> Self:
         """Convert all parameters and buffers to ``dst_type``."""

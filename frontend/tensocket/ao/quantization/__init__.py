@@ -41,6 +41,7 @@ class DeQuantStub(Module):
 
 globals().update(refused(
     "ao.quantization", "QConfig QConfigMapping convert default_dynamic_qconfig default_observer "
+    "default_placeholder_observer disable_fake_quant disable_observer enable_fake_quant enable_observer "
     "default_per_channel_weight_observer default_qconfig default_weight_observer fuse_modules fuse_modules_qat "
     "get_default_qat_qconfig get_default_qconfig get_default_qconfig_mapping prepare prepare_qat quantize "
     "quantize_dynamic", "there are no quantized tensors, which a converted model has",

@@ -1,0 +1,1 @@
+"""Conversions of graphs to quantized tensors, which do not exist here, and the arithmetic of rounding."""

@@ -1,0 +1,11 @@
+"""Conversions of models to quantized tensors, which do not exist here."""
+
+from __future__ import annotations
+
+from tensocket.namespace.refusals import refused
+
+globals().update(refused(
+    "ao.quantization.qconfig_mapping",
+    "QConfigMapping get_default_qconfig_mapping",
+    "there are no quantized tensors, which a converted model has",
+    "keep the model in floats, or round its weights with torchao's quantize_"))

@@ -1,0 +1,1 @@
+"""Exchanges of gradients in other forms."""
