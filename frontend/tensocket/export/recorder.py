@@ -247,6 +247,9 @@ class ExportRecorder(TorchDispatchMode, ReadObserver):
         if current_pass() is not None:
             self._stop("a backward pass", "a graph of an exported program contains no backward pass",
                       "call backward() on the results of the exported program")
+        if kwargs.get("generator") is not None:
+            self._stop(f"{func.name} with a generator", "a graph of an exported program has no generators: its calls "
+                       "draw from the default one", "leave the generator out, and seed the default one")
         schema = getattr(func, "schema", None)
         written = [] if schema is None else [
             x for p, value in zip(schema.parameters, args, strict=False) if p.mutated for x in tensors_in(value)]
