@@ -165,6 +165,10 @@ class ExportRecorder(TorchDispatchMode, ReadObserver):
             return self._know(tensor)
         return Slot(number)
 
+    def has_used(self, tensor: Any) -> bool:
+        """Whether a call got or made a tensor."""
+        return id(tensor) in self._numbers
+
     def _check_constant(self, tensor: Any) -> None:
         """Refuse a tensor on the memory of one that the run made, or got as an argument: no operator made it."""
         memory = memory_of(tensor._array)
