@@ -178,7 +178,8 @@ def _run(module: Any, in_spec: Any, plan: SizePlan, sizes: dict[Root, int], sour
         run: Run = recorder.run
         leaves, spec = tree_flatten(result)
         run.mutated = recorder.mutations()
-        run.assigned = {path: recorder.slot(x) for path, x in state.assigned().items() if x is not None}
+        assigned = state.assigned(recorder.has_used, warns=modules is not None)
+        run.assigned = {path: recorder.slot(x) for path, x in assigned.items() if x is not None}
         _check_result(leaves)
         run.result = tree_unflatten([recorder.slot(x) if isinstance(x, Tensor) else x for x in leaves], spec)
     return run

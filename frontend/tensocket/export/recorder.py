@@ -165,6 +165,10 @@ class ExportRecorder(TorchDispatchMode, ReadObserver):
             return self._know(tensor)
         return Slot(number)
 
+    def has_used(self, tensor: Any) -> bool:
+        """Whether a call got or made a tensor."""
+        return id(tensor) in self._numbers
+
     def _check_constant(self, tensor: Any) -> None:
         """Refuse a tensor on the memory of one that the run made, or got as an argument: no operator made it."""
         memory = memory_of(tensor._array)
@@ -247,6 +251,9 @@ class ExportRecorder(TorchDispatchMode, ReadObserver):
         if current_pass() is not None:
             self._stop("a backward pass", "a graph of an exported program contains no backward pass",
                       "call backward() on the results of the exported program")
+        if kwargs.get("generator") is not None:
+            self._stop(f"{func.name} with a generator", "a graph of an exported program has no generators: its calls "
+                       "draw from the default one", "leave the generator out, and seed the default one")
         schema = getattr(func, "schema", None)
         written = [] if schema is None else [
             x for p, value in zip(schema.parameters, args, strict=False) if p.mutated for x in tensors_in(value)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -37,11 +38,15 @@ class ModuleState:
                 if x is not None and not x.is_sparse:
                     self.preserve(x)
 
-    def assigned(self) -> dict[str, Any]:
-        """Return the tensors that the run assigned to buffers, by path.
+    def assigned(self, is_used: Callable[[Any], bool], *, warns: bool = True) -> dict[str, Any]:
+        """Return the tensors that the run assigned to buffers, by path; a warning names other attributes.
+
+        Args:
+            is_used: Whether the graph uses a tensor.
+            warns: Whether there are warnings.
 
         Raises:
-            ExportError: It assigned a tensor to another attribute.
+            ExportError: The run assigned a tensor to another attribute, and read the former one: it is state.
         """
         found: dict[str, Any] = {}
         for path, m, before, copies in self._attributes:
@@ -50,11 +55,16 @@ class ModuleState:
                 if value is not copies["_buffers"][1].get(name):
                     found[prefix + name] = value
             for name, value in vars(m).items():
-                if isinstance(value, Tensor) and value is not before.get(name):
-                    raise ExportError(
-                        "export", f"a module that assigns a tensor to self.{prefix}{name}", f"The tensor attribute "
-                        f"self.{prefix}{name} was assigned during export. Such attributes must be registered as "
-                        "buffers", f"use register_buffer({name!r}, ...) in its constructor")
+                if not isinstance(value, Tensor) or value is before.get(name):
+                    continue
+                text = (f"The tensor attribute self.{prefix}{name} was assigned during export. Such attributes must be "
+                        "registered as buffers")
+                if isinstance(before.get(name), Tensor) and is_used(before[name]):
+                    raise ExportError("export", f"a module that reads and assigns self.{prefix}{name}", text,
+                                      f"use register_buffer({name!r}, ...) in its constructor")
+                if warns:  # a value that each call computes anew, such as a normalized weight
+                    warnings.warn(f"{text} using the `register_buffer` API, or calls of the program leave them as they "
+                                  "are", stacklevel=2)
         return found
 
     def undo(self) -> None:

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from types import FunctionType
+from typing import Any, Literal
 
 from tensocket.overrides import handle_torch_function as handle_torch_function
 from tensocket.overrides import has_torch_function as has_torch_function
@@ -172,6 +173,18 @@ def gelu(input: Tensor, approximate: Literal["none", "tanh"] = "none") -> Tensor
     """Return ``input * Phi(input)`` with the normal distribution function, or its approximation through tanh."""
     return ops.gelu(input, approximate=approximate)
 
+
+
+def _show_classes(functions: list[Any]) -> None:
+    """Put the class Tensor in place of its name in annotations: code that looks for tensors in signatures finds it."""
+    for function in functions:
+        for name, annotation in function.__annotations__.items():
+            if annotation == "Tensor":
+                function.__annotations__[name] = Tensor
+
+
+_show_classes([x for x in list(globals().values())
+               if isinstance(x, FunctionType) and x.__module__.startswith(__package__)])
 
 __all__ = [
     "ScalingType",

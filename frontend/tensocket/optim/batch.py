@@ -13,7 +13,7 @@ from tensocket_operators import Tensor, full, zeros_like
 from tensocket_operators.functions import view_as_complex, view_as_real
 from tensocket_operators.kinds.foreach import ListFunction
 from tensocket_operators.kinds.step_counts import increase_steps
-from tensocket_plugins.contract.value_observers import number_at, number_of
+from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, number_at, number_of
 
 from .checks import check_options, ranges
 from .optimizer import (
@@ -77,7 +77,7 @@ class Batch:
             more: Additional lists with a number for each parameter.
         """
         given = list(zip(self.steps, *more, strict=True))
-        known = {values: numbers(*values) for values in set(given)}
+        known = {values: numbers(*values) for values in dict.fromkeys(given)}
         if len(known) == 1:
             return list(known[given[0]])
         return [list(column) for column in zip(*[known[values] for values in given], strict=True)]
@@ -88,18 +88,19 @@ class Batch:
         Args:
             function: The rule's function; it writes the parameter and the states that it changes.
             names: The states, in the order in which the rule takes them.
-            numbers: One number each for all parameters, or a list with one for each parameter.
+            numbers: One number each for all parameters, or a list with one for each parameter. While a run of this
+                thread is captured, a number that changes may be a tensor.
         """
         lists = [self.params, self.grads, *[self._real([state[name] for state in self.states]) for name in names]]
-        if not self.differentiable:
+        if not (self.differentiable or (VALUE_OBSERVERS and _any_tensor(numbers))):
             function(lists, numbers)
             return
         for row, items in enumerate(zip(*lists, strict=True)):
             given = [x[row] if isinstance(x, list) else x for x in numbers]
             found = function.rule(*items, *given)
             for position, value in zip(function.writes, found, strict=True):
-                if position == 0:
-                    items[0].copy_(value)
+                if position == 0 or not self.differentiable:
+                    items[position].copy_(value)
                 else:
                     flag = self._complex is not None and self._complex[row]
                     self.states[row][names[position - 2]] = view_as_complex(value) if flag else value
@@ -133,6 +134,11 @@ class ListOptimizer(Optimizer):
         check_options(type(self).__name__, defaults, self._ranges)
         super().__init__(params, defaults)
 
+    @property
+    def has_first_state(self) -> bool:
+        """Whether ``first_state`` tells the state before the first step, which is then like all others."""
+        return self._counts
+
     @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Run one step; see ``Optimizer.step``."""
@@ -158,15 +164,19 @@ class ListOptimizer(Optimizer):
         for parameter in params:
             state = self.state[parameter]
             if not state:
-                on_device = group.get("capturable") or group.get("fused")
                 # All states are assigned together: if memory runs out, none of them is incomplete.
-                first: dict[str, Any] = {"step": scalar(0.0, parameter if on_device else None)}
-                self._begin(first, parameter, group)
-                state.update(first)
+                state.update(self.first_state(parameter, group))
             states.append(state)
         batch = Batch(params, states, group)
         batch.count()
         return self._update(batch, group)
+
+    def first_state(self, parameter: Tensor, group: ParamGroup) -> dict[str, Any]:
+        """Return the state of a parameter before its first step."""
+        on_device = group.get("capturable") or group.get("fused")
+        state: dict[str, Any] = {"step": scalar(0.0, parameter if on_device else None)}
+        self._begin(state, parameter, group)
+        return state
 
     def _begin(self, state: dict[str, Any], parameter: Tensor, group: ParamGroup) -> None:
         """Initialise the ``state`` of ``parameter``."""
@@ -286,6 +296,11 @@ def apply_quotient_step(p: Any, numerator: Any, denominator: Any, rate: Any) -> 
     if isinstance(rate, Tensor):
         return p - numerator / denominator * rate
     return p.addcdiv(numerator, denominator, value=-rate)
+
+
+def _any_tensor(numbers: Sequence[Any]) -> bool:
+    return any(isinstance(x, Tensor) for x in numbers) or any(
+        isinstance(x, list) and any(isinstance(y, Tensor) for y in x) for x in numbers)
 
 
 def _any_complex(params: list[Tensor]) -> bool:

@@ -105,6 +105,16 @@ def test_random_numbers_outside_of_operators():
         export(Fill(), (torch.ones(2),))
 
 
+def test_generators():
+    class Draw(nn.Module):
+        def forward(self, x):
+            return x + torch.rand(2, generator=torch.Generator())
+
+    with pytest.raises(ExportError, match=r"\[export\] rand with a generator at .+ — a graph of an exported program "
+                                          "has no generators: its calls draw from the default one — leave"):
+        export(Draw(), (torch.ones(2),))
+
+
 def test_the_command_shows_programs(tmp_path, capsys):
     path = tmp_path / "model.pt2"
     save(export(nn.Linear(3, 2), (torch.ones(2, 3),), dynamic_shapes=({0: Dim("batch", max=8)},)), path,

@@ -225,17 +225,47 @@ def test_sizes_inside_are_asserted():
         run(torch.ones(1, 2, 4))
 
 
-def test_assigned_attributes_are_refused():
+def test_attributes_that_are_read_and_assigned_are_refused():
+    class Adding(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last = torch.zeros(2)
+
+        def forward(self, x):
+            self.last = self.last + x
+            return self.last
+
+    model = Adding()
+    last = model.last
+    with pytest.raises(ExportError, match=r"a module that reads and assigns self\.last — The tensor attribute "
+                       r"self\.last was assigned during export\. Such attributes must be registered as buffers — use"):
+        export(model, (torch.ones(2),))
+    assert model.last is last
+
+
+def test_attributes_that_each_call_computes_anew():
     class Assigning(nn.Module):
         def forward(self, x):
             self.last = x * 2
-            return x
+            return self.last + x
 
     model = Assigning()
-    with pytest.raises(ExportError, match=r"The tensor attribute self\.last was assigned during export\. Such "
-                       "attributes must be registered as buffers"):
-        export(model, (torch.ones(2),))
+    with pytest.warns(UserWarning, match=r"The tensor attribute self\.last was assigned during export\. Such "
+                      "attributes must be registered as buffers using the `register_buffer` API, or calls of the"):
+        program = export(model, (torch.ones(2),))
     assert not hasattr(model, "last")
+    assert program.module()(torch.ones(2)).tolist() == [3, 3]
+
+
+def test_normalized_weights():
+    model = nn.Sequential(torch.nn.utils.weight_norm(nn.Conv1d(2, 3, 2)), nn.ReLU())
+    with pytest.warns(UserWarning, match=r"self\.0\.weight was assigned"):
+        program = export(model, (torch.randn(1, 2, 5),), dynamic_shapes=({0: Dim("batch", min=1)},))
+    x = torch.randn(3, 2, 5)
+    assert torch.equal(program.module()(x), model(x))
+    with torch.no_grad():
+        model[0].weight_g.mul_(2)
+    assert torch.equal(program.module()(x), model(x))
 
 
 def test_programs_are_not_called_and_modules_do_not_train():

@@ -330,3 +330,31 @@ def test_class_methods_are_left_to_python():
         return WithClassMethod(3).times(x)
 
     assert torch.jit.script(multiplied)(torch.ones(1)).tolist() == [3.0]
+
+
+def test_variables_of_a_function_may_change_their_types():
+    def to_none(x: Tensor) -> Tensor:
+        y = x + 1
+        x = None
+        return y
+
+    def to_int(x: Tensor) -> int:
+        y: Tensor = x * 2
+        y = int(y.sum())
+        x = 3
+        return x + y
+
+    x = torch.tensor([1.0, 2.0])
+    assert torch.jit.script(to_none)(x).tolist() == [2, 3]
+    assert torch.jit.script(to_int)(x) == 9
+
+
+def test_graph_modules_drop_values_in_scripts():
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return (x + 1).relu() * x
+
+    traced = torch.fx.symbolic_trace(Net())
+    assert "= None" in traced.code
+    x = torch.tensor([1.0, -2.0])
+    assert torch.jit.script(traced)(x).tolist() == [2, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 
@@ -321,3 +322,9 @@ def test_gru_in_both_directions():
             state = (1 - update) * np.tanh(n + sigmoid(r + r2) * n2) + update * state
             close(output[:, step, 3 * k:3 * k + 3], state)
         close(last[k], state)
+
+
+def test_signatures_show_the_class_of_tensors():
+    signature = inspect.signature(F.cross_entropy)
+    assert signature.parameters["input"].annotation is torch.Tensor
+    assert signature.return_annotation is torch.Tensor

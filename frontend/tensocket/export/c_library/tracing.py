@@ -25,8 +25,11 @@ from ..exported_program import ExportedProgram, state_tensor
 from ..graph_signature import InputKind, OutputKind
 from ..symbols import COMPARISONS, evaluate
 from ..values import TensorValue
+from .random_numbers import RandomNumbers
 
 _SIGNS: Final = {"add": "+", "sub": "-", "mul": "*"}
+#: The path of the random stream in the state.
+GENERATOR: Final = "generator:state"
 #: Words of C and C++, and the names that the functions of a library use.
 _WORDS: Final = frozenset({
     "and", "arena", "auto", "block", "bool", "break", "calloc", "case", "char", "class", "const", "continue",
@@ -106,6 +109,7 @@ class Tracer:
         self.input_names = [identifier(source) for source, x in zip(self._guards.sources, self._forms, strict=True)
                             if isinstance(x, TensorValue)]
         self.outputs: list[Any] = []
+        self._stream = _stream()
 
     def _size_name(self, root: Any) -> str:
         """Return the name of a size in C: that of its ``Dim``, or the place where an input has it."""
@@ -140,6 +144,10 @@ class Tracer:
             memory.data = bytes(memory.nbytes)
         self.states[name] = tensor
         self._before[id(memory)] = memory.data or b""
+
+    def host_state(self, path: str) -> Any:
+        """Return a parameter or buffer of the program."""
+        return state_tensor(self.program, next(x for x in self._specs if str(x.target) == path))
 
     # ------------------------------------------------------------------------------------------------ conditions
 
@@ -204,7 +212,7 @@ class Tracer:
         def outputs() -> list[Any]:
             return self._outputs(call if around is None else lambda: around(call), tensors)
 
-        states = list({id(x): x for x in self.states.values()}.values())
+        states = list({id(x): x for x in (*self.states.values(), self._stream)}.values())
         arrays, events, reason = note_graph(outputs, tensors, states)
         if reason:  # without a graph, each operator launches kernels of its own
             found, events = note_run(outputs)
@@ -219,17 +227,22 @@ class Tracer:
         Raises:
             CompileError: It draws random numbers, or an operator does not run on the device.
         """
-        drawn = positions()
+        drawn, random = positions(), RandomNumbers(self._stream)
         try:
-            found = call()
+            with random:
+                found = call()
+            random.advance()
         except (CompileError, ExportError):
             raise
         except TensocketError as error:
             raise CompileError("compile_c", f"an operator without kernels: {error}", "a C library has no host library, "
                                "and launches kernels only", "leave the operator out") from error
         if any(after != drawn.get(generator, after) for generator, after in positions().items()):
-            raise CompileError("compile_c", "a program that draws random numbers", "a C library has no generator",
-                               "export the module in evaluation mode, or pass the numbers as an input")
+            raise CompileError("compile_c", "an operator that draws random numbers by a kernel of its own", "random "
+                               "numbers in C come from dropout, rand, randn, randint, and their _like forms", "use one "
+                               "of these, or pass the numbers as an input")
+        if random.has_drawn and GENERATOR not in self.states:
+            self.add_state(GENERATOR, self._stream, zero=False)
         taken = {id(contents_of(x._array)) for x in (*inputs, *self.states.values())}
         results = []
         for x in found if isinstance(found, (list, tuple)) else (found,):
@@ -243,6 +256,13 @@ class Tracer:
             taken.add(id(contents_of(x._array)))
             results.append(x)
         return results
+
+
+def _stream() -> Any:
+    """Return seed and offset of the default generator, on the device."""
+    from tensocket import get_rng_state, int64
+
+    return get_rng_state().view(int64).to(NAME)
 
 
 def _copy(x: Any) -> Any:

@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import get_ident
 from typing import Any, Final
 
 from tensocket.errors import CompileError, ExportError
+from tensocket.optim.batch import ListOptimizer
 from tensocket_compiler.deploy.device import NAME
 from tensocket_compiler.deploy.runs import Run
 from tensocket_operators import Tensor
+from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, ValueObserver
 
 from .tracing import Tracer
 
 #: Steps of the check that the state of an optimizer begins with zeros.
 _STEPS: Final = 3
+
+
+class _NumbersOnDevice:
+    """An observer for which numbers that change are tensors of one element on the device.
+
+    They are float64, as numbers in Python are: ``1 - 0.999 ** step`` has few correct digits in float32.
+    """
+
+    def __init__(self, below: ValueObserver) -> None:
+        self._below = below
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._below, name)
+
+    def number(self, tensor: Any) -> Any:
+        """Return a step count or an option as a tensor."""
+        return tensor.double() if tensor.device.type == NAME else self._below.number(tensor)
+
+
+@contextmanager
+def _numbers_on_device() -> Iterator[None]:
+    """Run a block in which numbers that change are tensors on the device."""
+    me = get_ident()
+    below = VALUE_OBSERVERS[me]
+    VALUE_OBSERVERS[me] = _NumbersOnDevice(below)
+    try:
+        yield
+    finally:
+        VALUE_OBSERVERS[me] = below
 
 
 class TrainingTracer:
@@ -25,26 +58,62 @@ class TrainingTracer:
 
     Raises:
         ExportError: The program has no parameters, or its first output does not depend on one.
-        CompileError: The optimizer's state is not on the device, or does not begin with zeros.
+        CompileError: The optimizer's state is not on the device, or nothing tells how it begins.
     """
 
     def __init__(self, tracer: Tracer, optimizer: Callable[[list[Any]], Any]) -> None:
         self._tracer = tracer
-        parameters = {str(path): tracer.states[path] for path in tracer.program.graph_signature.parameters}
-        self._parameters = list({id(x): x for x in parameters.values() if x.requires_grad}.values())
+        given = {str(path): tracer.states[path] for path in tracer.program.graph_signature.parameters}
+        parameters = {id(x): path for path, x in reversed(given.items()) if x.requires_grad}
+        self._parameters = [given[path] for path in reversed(parameters.values())]
         if not self._parameters:
             raise ExportError("compile_c", "a program without parameters that require gradients", "a training step "
                               "updates parameters", "leave optimizer out")
-        _check_state(optimizer, [x.shape for x in self._parameters], [x.dtype for x in self._parameters])
         self._optimizer = optimizer(self._parameters)
+        self._move_rates()
+        if isinstance(self._optimizer, ListOptimizer) and self._optimizer.has_first_state:
+            self._begin(optimizer, [tracer.host_state(path) for path in reversed(parameters.values())])
+        else:
+            self._begin_with_zeros(optimizer)
+        self._state = {name: id(x) for name, x in self._tensors().items()}
+
+    def _move_rates(self) -> None:
+        """Make learning rates that are tensors a part of the state, which programs may write."""
+        groups = self._optimizer.param_groups
+        for number, group in enumerate(groups):
+            if isinstance(group["lr"], Tensor):
+                group["lr"] = group["lr"].detach().to(NAME)
+                self._tracer.add_state("lr" if len(groups) == 1 else f"lr:{number}", group["lr"], zero=False)
+
+    def _begin(self, optimizer: Callable[[list[Any]], Any], parameters: list[Any]) -> None:
+        """Give parameters the state before the first step, which is that of the same optimizer on the host.
+
+        Args:
+            optimizer: Makes an optimizer.
+            parameters: The parameters on the host.
+        """
+        model = optimizer([x.detach().requires_grad_() for x in parameters])
+        for group, known in zip(self._optimizer.param_groups, model.param_groups, strict=True):
+            for x, on_host in zip(group["params"], known["params"], strict=True):
+                self._optimizer.state[x] = {key: value.detach().to(NAME) if isinstance(value, Tensor) else value
+                                            for key, value in model.first_state(on_host, known).items()}
+        for name, x in self._tensors().items():
+            self._tracer.add_state(name, x, zero=False)
+
+    def _begin_with_zeros(self, optimizer: Callable[[list[Any]], Any]) -> None:
+        """Let the state appear in a step, and begin with zeros.
+
+        Raises:
+            CompileError: It does not, or it is not on the device.
+        """
+        _check_state(optimizer, [x.shape for x in self._parameters], [x.dtype for x in self._parameters])
         before = self._tensors()
-        tracer.run([s.high for s in tracer.sizes], self._step)  # the state appears
+        self._tracer.run([s.high for s in self._tracer.sizes], self._step)
         for name, x in self._tensors().items():
             if x.device.type != NAME:
                 raise CompileError("compile_c", f"the state {name!r} of an optimizer on the host", "a C library keeps "
-                                   "state beside the parameters", "pass capturable=True to the optimizer")
-            tracer.add_state(name, x, zero=name not in before)
-        self._state = {name: id(x) for name, x in self._tensors().items()}
+                                   "state beside the parameters", "make it like the parameters")
+            self._tracer.add_state(name, x, zero=name not in before)
 
     def _tensors(self) -> dict[str, Any]:
         """Return the tensors of the optimizer's state by name."""
@@ -78,7 +147,8 @@ class TrainingTracer:
                 raise ExportError("compile_c", "a program whose first output is no loss", "a training step "
                                   "differentiates one number that depends on parameters", "return the loss first")
             loss.backward()
-        self._optimizer.step()
+        with _numbers_on_device():
+            self._optimizer.step()
         for x in self._parameters:
             x.grad = None
         return [x.detach() if isinstance(x, Tensor) else x for x in results]
@@ -117,8 +187,7 @@ def _check_state(optimizer: Callable[[list[Any]], Any], shapes: list[Any], dtype
 
     if not all(bool((x == y).all()) for x, y in zip(steps(False), steps(True), strict=True)):
         raise CompileError("compile_c", "an optimizer whose state does not begin with zeros", "the first step in C is "
-                           "like all others", "use an optimizer such as SGD without dampening, or Adam with "
-                           "capturable=True")
+                           "like all others", "use an optimizer such as Adam, or SGD without dampening")
 
 
 def _apply(optimizer: Any, parameters: list[Any], grads: list[Any]) -> None:

@@ -204,6 +204,10 @@ class Compiler(Statements, Control, Expressions, Indexing, Calls):
                                   place)
             self.scope.types[name] = declared
         wanted = declared or self.scope.declared(name)
+        if declared is None and outer is None and wanted is not None and isinstance(thing, Value) and (
+                not t.is_subtype(thing.kind, wanted)):
+            self.scope.types.pop(name, None)  # only variables of blocks around this one keep their types
+            wanted = None
         if isinstance(thing, Sugared) and (wanted is not None or outer is not None):
             thing = self._first_class(name, thing, place)
         if isinstance(thing, Value):
