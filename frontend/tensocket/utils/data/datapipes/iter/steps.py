@@ -169,7 +169,7 @@ class ConcaterIterDataPipe(IterDataPipe):
         return chain.from_iterable(self.datapipes)
 
     def __len__(self) -> int:
-        return sum([len(each) for each in self.datapipes])  # type: ignore[arg-type]
+        return sum([len(each) for each in self.datapipes])  # type: ignore[arg-type, misc]
 
 
 @functional_datapipe("zip")
