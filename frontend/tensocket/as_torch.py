@@ -145,7 +145,9 @@ def uninstall() -> None:
 
 def _inherited_paths() -> list[str]:
     """Return the folders of modules that the environment names, but for the entrance."""
-    return [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path not in ("", _ENTRANCE)]
+    paths = os.environ.get("PYTHONPATH")
+    # An empty entry is the current folder.
+    return [path for path in paths.split(os.pathsep) if path != _ENTRANCE] if paths else []
 
 
 def _is_entrance(module: ModuleType) -> bool:

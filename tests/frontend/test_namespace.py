@@ -257,9 +257,10 @@ def test_names_of_the_package():
     (torch.cuda.amp, "GradScaler amp_definitely_not_available autocast custom_bwd custom_fwd"),
     (torch.cpu.amp, "GradScaler autocast"),
     (torch.utils, "checkpoint data deterministic dlpack hooks progress swap_tensors"),
-    (torch.utils.data, """BatchSampler ChainDataset ConcatDataset DataLoader Dataset DistributedSampler IterableDataset
-     RandomSampler Sampler SequentialSampler StackDataset Subset SubsetRandomSampler TensorDataset
-     WeightedRandomSampler default_collate default_convert get_worker_info random_split"""),
+    (torch.utils.data, """BatchSampler ChainDataset ConcatDataset DataLoader Dataset DistributedSampler IterDataPipe
+     IterableDataset MapDataPipe RandomSampler Sampler SequentialSampler StackDataset Subset SubsetRandomSampler
+     TensorDataset WeightedRandomSampler default_collate default_convert functional_datapipe get_worker_info
+     random_split"""),
     (torch.multiprocessing, """Array AuthenticationError Barrier BoundedSemaphore BufferTooShort Condition Event
      JoinableQueue Lock Manager Pipe Pool Process ProcessContext ProcessError ProcessExitedException
      ProcessRaisedException Queue RLock RawArray RawValue Semaphore SimpleQueue SpawnContext TimeoutError Value

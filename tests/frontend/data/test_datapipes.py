@@ -87,8 +87,8 @@ def test_classes_become_methods():
         assert Third(Third(range(20)))[2] == Third(range(20)).third_here()[2] == 18
         assert repr(numbers(3).doubled_here()).endswith("Doubled")
         with pytest.raises(ArgumentError, match=r"\[register_datapipe_as_function\] another step 'doubled_here' — "
-                           "Unable to add DataPipe function name doubled_here as it is already taken — choose "
-                           "another name"):
+                           "Unable to add DataPipe function name doubled_here "
+                           "as it is already taken — choose another name"):
             functional_datapipe("doubled_here")(Doubled)
     finally:
         del IterDataPipe.functions["doubled_here"], MapDataPipe.functions["third_here"]

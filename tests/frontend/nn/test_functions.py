@@ -135,9 +135,9 @@ def test_large_offsets_do_not_disturb_normalisation():
 
 
 def test_single_values_are_not_normalised():
-    with pytest.raises(ArgumentError, match=r"Expected more than 1 value per channel when training, got input size"):
+    with pytest.raises(ArgumentError, match=r"Expected more than 1 value per channel when training, got input size .*"):
         F.batch_norm(torch.ones(1, 2), None, None, training=True)
-    with pytest.raises(ArgumentError, match=r"Expected more than 1 spatial element when training, got input size"):
+    with pytest.raises(ArgumentError, match=r"Expected more than 1 spatial element when training, got input size .*"):
         F.instance_norm(torch.ones(2, 2, 1))
     with pytest.raises(ArgumentError, match="more than one value per group is normalised"):
         F.group_norm(torch.ones(1, 2), 2)

@@ -217,13 +217,14 @@ def test_programs_that_a_program_starts_find_this_package(tmp_path):
 
 
 def test_the_path_for_other_programs_is_restored(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", "somewhere")
+    given = os.pathsep.join(["", "somewhere"])  # an empty entry is the current folder
+    monkeypatch.setenv("PYTHONPATH", given)
     as_torch.install()
     try:
-        assert os.environ["PYTHONPATH"] == os.pathsep.join([as_torch._ENTRANCE, "somewhere"])
+        assert os.environ["PYTHONPATH"] == os.pathsep.join([as_torch._ENTRANCE, given])
     finally:
         as_torch.uninstall()
-    assert os.environ["PYTHONPATH"] == "somewhere"
+    assert os.environ["PYTHONPATH"] == given
     monkeypatch.delenv("PYTHONPATH")
     as_torch.install()
     as_torch.uninstall()

@@ -169,7 +169,8 @@ class ConcaterIterDataPipe(IterDataPipe):
         return chain.from_iterable(self.datapipes)
 
     def __len__(self) -> int:
-        return sum([len(each) for each in self.datapipes])  # type: ignore[arg-type, misc]
+        lengths: list[int] = [len(each) for each in self.datapipes]  # type: ignore[arg-type]
+        return sum(lengths)
 
 
 @functional_datapipe("zip")
