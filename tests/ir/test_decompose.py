@@ -55,6 +55,23 @@ def test_programs_for_processors_alone_compute_a_form_rarely(kind):
     assert ("rarely(" in format_program(decompose(narrow, Target(kind)))) == (kind == "cpu")
 
 
+def test_rare_forms_stay_calls():
+    """A call is named in other places, but not as the one whose form for unusual arguments is computed."""
+    x = Load("a", ZERO, float32)
+    sine, other = call("sin", x), call("sin", x * 2.0)
+    shared = program(Store("out", ZERO, call("rarely", x < 1.0, sine, x) + sine),
+                     Store("out", const(1, int32),
+                           call("rarely", x < 2.0, sine, x) * call("rarely", x < 3.0, other, x)))
+    named = body_text(name_shared(shared))
+    assert sum(line.count("rarely(") for line in named) == 3
+    assert all("(sin(" in part or ", sin(" in part for line in named for part in line.split("rarely(")[1:])
+    a = np.array([0.5], np.float32)
+    for p in (shared, name_shared(shared)):
+        out = np.zeros(2, np.float32)
+        interpret(p, [a, out], [1])
+        np.testing.assert_allclose(out, [2 * np.sin(0.5), np.sin(0.5) * np.sin(1.0)], rtol=1e-6)
+
+
 def test_float64_functions_stay_unless_wanted_and_native_ones_do():
     wide = program(Store("out", ZERO, call("exp", Load("a", ZERO, float64))),
                    params=(Buffer("a", float64), Buffer("out", float64, True)))

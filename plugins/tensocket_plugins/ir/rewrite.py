@@ -290,7 +290,11 @@ class _Block:
         new: dict[int, Expr] = {}
         for part in uses.parts(e, known=names):
             key = id(part)
-            built = with_children(part, [names.get(id(c)) or new.get(id(c), c) for c in children(part)])
+            inner = [names.get(id(c)) or new.get(id(c), c) for c in children(part)]
+            if isinstance(part, Call) and part.function == "rarely":  # its second argument stays a call
+                called = part.args[1]
+                inner[1] = with_children(called, [names.get(id(c)) or new.get(id(c), c) for c in children(called)])
+            built = with_children(part, inner)
             if key in shared:
                 if part is e and own is not None:
                     self._keep(e, own)
