@@ -82,23 +82,7 @@ def _in_steps(func: Callable[..., Any], in_dims: Any, out_dims: Any, randomness:
 
 def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *,
          chunk_size: int | None = None) -> Callable[..., Any]:
-    """Return a function of batches that computes ``func`` for every example, with one call of each operator.
-
-    Args:
-        func: A function of examples: trees of tensors in, a tree of tensors out.
-        in_dims: The batch dimension of an argument; None for arguments that all examples share. An int for all, or a
-            tuple with one entry (or tree of entries) per positional argument. All examples share keyword arguments.
-        out_dims: The batch dimension of results; an int for all or a tree like the result. None for results that are
-            the same for all examples.
-        randomness: Whether examples draw ``different`` or the ``same`` random numbers, or whether drawing is an
-            ``error``.
-        chunk_size: Examples per call; None for all at once.
-
-    Raises:
-        ArgumentError: ``randomness`` or ``chunk_size`` is invalid. When the function is called: dims do not fit the
-            arguments or results, sizes differ, no argument is batched, or a result is not a tensor.
-        TransformError: When the function is called: its control flow or shapes depend on data.
-    """
+    """Return what ``func.vmap`` returns, but by this module's steps if a library has replaced one of them."""
     mapped = _vmap(func, in_dims, out_dims, randomness, chunk_size=chunk_size)
 
     @wraps(func, updated=())

@@ -288,12 +288,15 @@ class _Block:
         if id(e) not in uses.wanted or not (names or shared):
             return e
         new: dict[int, Expr] = {}
+
+        def named(part: Expr) -> list[Expr]:
+            return [names.get(id(c)) or new.get(id(c), c) for c in children(part)]
+
         for part in uses.parts(e, known=names):
             key = id(part)
-            inner = [names.get(id(c)) or new.get(id(c), c) for c in children(part)]
+            inner = named(part)
             if isinstance(part, Call) and part.function == "rarely":  # its second argument stays a call
-                called = part.args[1]
-                inner[1] = with_children(called, [names.get(id(c)) or new.get(id(c), c) for c in children(called)])
+                inner[1] = with_children(part.args[1], named(part.args[1]))
             built = with_children(part, inner)
             if key in shared:
                 if part is e and own is not None:

@@ -13,30 +13,25 @@ from tensocket.namespace.refusals import refused
 from tensocket.nn import Module
 
 
-class QuantStub(Module):
+class _Border(Module):
+    """A module that returns its argument."""
+
+    def __init__(self, qconfig: Any = None) -> None:
+        super().__init__()
+        if qconfig:
+            self.qconfig = qconfig
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return ``x``."""
+        return x
+
+
+class QuantStub(_Border):
     """The border before the quantized part of a model."""
 
-    def __init__(self, qconfig: Any = None) -> None:
-        super().__init__()
-        if qconfig:
-            self.qconfig = qconfig
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return ``x``."""
-        return x
-
-
-class DeQuantStub(Module):
+class DeQuantStub(_Border):
     """The border after the quantized part of a model."""
-
-    def __init__(self, qconfig: Any = None) -> None:
-        super().__init__()
-        if qconfig:
-            self.qconfig = qconfig
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return ``x``."""
-        return x
 
 
 globals().update(refused(
