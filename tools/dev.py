@@ -21,6 +21,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 PACKAGES: Final[list[str]] = PROJECT["tool"]["tensocket"]["packages"]
 EXTRAS: Final[dict[str, list[str]]] = PROJECT["project"]["optional-dependencies"]
+#: Needs of the build backend, installed once per environment: pip's isolated builds would install them per package.
+BUILD: Final[list[str]] = [*PROJECT["build-system"]["requires"], "editables"]
 #: Files and folders of the tests that ``test-fast`` runs.
 FAST_TESTS: Final[list[str]] = PROJECT["tool"]["tensocket"]["fast-tests"]
 
@@ -94,8 +96,10 @@ def install(env: Path, folders: Sequence[str], requirements: Sequence[str]) -> N
         return
     editable = [] if current else [word for folder in folders for word in ("-e", f"./{folder}")]
     say(f"Installing into {env.name}: {', '.join([*editable[1::2], *missing])}")
-    must([tool(env, "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *editable, *missing],
-         quiet=True)
+    pip = [tool(env, "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    must([*pip, *BUILD, *missing], quiet=True)
+    if editable:
+        must([*pip, "--no-build-isolation", *editable], quiet=True)
     # Compile even if Python is set to write no bytecode: it would compile everything again at each start.
     must([tool(env, "python"), "-m", "compileall", "-q", *(folder.partition("[")[0] for folder in folders)])
     stamp.write_text(json.dumps({"fingerprint": fingerprint, "requirements": sorted(there.union(missing))}), "utf-8")

@@ -77,13 +77,14 @@ def test_installation_is_reused(dev, tmp_path, monkeypatch):
     monkeypatch.setattr(dev, "_fingerprint", lambda folders: "one")
     dev.install(tmp_path, ["plugins"], ["numpy"])
     dev.install(tmp_path, ["plugins"], ["numpy"])
-    assert commands == [["-e", "./plugins", "numpy"]]
+    anew = [[*dev.BUILD, "numpy"], ["--no-build-isolation", "-e", "./plugins"]]
+    assert commands == anew
     dev.install(tmp_path, ["plugins"], ["numpy", "rich"])
     dev.install(tmp_path, ["plugins"], ["numpy"])
-    assert commands[1:] == [["rich"]]
+    assert commands[2:] == [[*dev.BUILD, "rich"]]
     monkeypatch.setattr(dev, "_fingerprint", lambda folders: "two")
     dev.install(tmp_path, ["plugins"], ["numpy"])
-    assert commands[2:] == [["-e", "./plugins", "numpy"]]
+    assert commands[3:] == anew
     stamp = json.loads((tmp_path / "tensocket-installed.json").read_text("utf-8"))
     assert stamp == {"fingerprint": "two", "requirements": ["numpy"]}
 
