@@ -69,8 +69,8 @@ def compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(entries, "_CALLS", 1)
     monkeypatch.setattr(unrolled, "LAUNCHED_CALLS", 2)
     monkeypatch.setattr(replay, "PATIENCE", 3)
-    monkeypatch.setattr(replay, "CALLS_OF_LARGER", 3)
-    monkeypatch.setattr(unrolled, "CALLS_OF_LARGER", 2)
+    monkeypatch.setattr(replay, "ELEMENTS_PER_CALL", 1 << 40)
+    monkeypatch.setattr(unrolled, "ELEMENTS_PER_CALL", 1 << 40)
     monkeypatch.setattr(noted_views, "_CALLS", 1)
     clear_tables()
     yield

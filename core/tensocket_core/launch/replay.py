@@ -41,9 +41,9 @@ _TRIES: Final = 4
 #: The calls, if NumPy serves them otherwise: kernels have to be compiled then.
 PATIENCE = 1000
 _RECORDED: Final = 256
-#: Most elements of the first operand; those of small arrays, and the calls for others, whose recording takes longer.
-ELEMENTS: Final = 1 << 17
-SMALL, CALLS_OF_LARGER = 1 << 14, 64
+#: Most elements of the first operand; those of small arrays; elements of larger ones per call before they are recorded,
+#: which copies contents of many kinds and costs as much as replays of that many calls save.
+ELEMENTS, SMALL, ELEMENTS_PER_CALL = 1 << 17, 1 << 14, 1 << 7
 #: Most elements on devices with memory of their own, whose recordings follow from layouts: all of them are small.
 DEVICE_ELEMENTS: Final = 1 << 22
 #: Threads that run a call which may be recorded: operators inside it are part of it and make no recordings.
@@ -94,7 +94,7 @@ def replayed(state: DeviceState, tensor_positions: Sequence[int], count: int, ru
                 last = found.newest
                 return result
         found.missed += 1
-        late = found.missed - (patience if array.size <= small else CALLS_OF_LARGER)
+        late = found.missed - (patience if array.size <= small else array.size // ELEMENTS_PER_CALL)
         if late < 0 or late > CALLS * _TRIES:
             return run(*args)
         if late % CALLS == 0:

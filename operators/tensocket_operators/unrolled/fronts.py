@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_core.dispatch.fallback import uncounted
 from tensocket_core.dispatch.modes import ACTIVE, STATE, thread_state
-from tensocket_core.launch.replay import CALLS_OF_LARGER, SMALL
+from tensocket_core.launch.replay import ELEMENTS_PER_CALL
 from tensocket_core.promotion import DEFAULT_DTYPE
 from tensocket_core.recording import OVERRIDDEN_KERNELS, RECORDING_SLOW_PATHS
 from tensocket_plugins.contract.launch_recorder import RECORDERS
@@ -46,10 +46,11 @@ Closure = Callable[..., Any]
 CALLS: Final = 3
 _ATTEMPTS: Final = (CALLS, 2 * CALLS, 4 * CALLS, 8 * CALLS)  # a call inside another recording is not recorded
 LAUNCHED_CALLS = 1000
+_CALLS_ON_DEVICES: Final = 64
 #: Seconds for which a call counts as one; a slower call counts as several, since recording its launches saves as much
 #: more, but at most as so many, since the first calls compile operators.
 _CALL_SECONDS: Final = 20e-6
-_MOST_CALLS: Final = 10.0
+_MOST_CALLS: Final = 10
 _FAILURES: Final = 4
 _UNROLLED: Final = 64
 _MISSED: Final = 1000
@@ -139,9 +140,11 @@ class _Front:
         repeated = notes.function(result, self._forget)
         if not may_launch(notes, args):
             return repeated
-        small = all(x._array.size <= SMALL and x._device_state.runtime.profile.host_resident
-                    for value in args for x in tensors_in(value))
-        calls = LAUNCHED_CALLS if small else min(LAUNCHED_CALLS, CALLS_OF_LARGER)  # these launch kernels already
+        tensors = [x for value in args for x in tensors_in(value)]
+        if all(x._device_state.runtime.profile.host_resident for x in tensors):
+            calls = max(LAUNCHED_CALLS, _MOST_CALLS * max(x._array.size for x in tensors) // ELEMENTS_PER_CALL)
+        else:
+            calls = _CALLS_ON_DEVICES  # recordings there copy no contents
         return self._patient(key, notes, repeated, calls)
 
     def _patient(self, key: Any, notes: Notes, repeated: Closure, calls: int) -> Closure:
