@@ -147,6 +147,24 @@ def test_constants_that_are_written_in_part(name):
         np.testing.assert_allclose(compiled(x).numpy(), WRITTEN[name](x).numpy(), 1e-6)
 
 
+@pytest.mark.parametrize("adds", [False, True])
+def test_constants_that_are_made_like_others_are_returned(adds):
+    """The one that is made first is written or returned first, and only the second has readers."""
+    def f(x):
+        ones = torch.ones_like(x)
+        twos = torch.full_like(ones, 2)
+        squares = twos ** 2
+        if adds:
+            ones += x
+        return ones, twos, squares
+    compiled = torch.compile(f)
+    for k in range(6):
+        x = torch.full((4, 4), float(k))
+        found = compiled(x)
+        assert [(y == y[0, 0]).all() and y[0, 0].item() for y in found] == [1 + k * adds, 2, 4]
+    assert sum(v.hits for v in compiled._compiled.variants)
+
+
 def test_softmax_keeps_powers_in_its_result():
     x = torch.tensor(np.random.RandomState(0).randn(6, 70), dtype=torch.float32)
     mask = torch.arange(70) > 40

@@ -352,13 +352,19 @@ class Recorder(TorchDispatchMode):
     def make_writable(self, region: Region) -> None:
         """Record the factory of a constant that is about to be written, before its readers: each call needs a new one.
 
+        Readers of constants that were made like it count, because their factories may be recorded later.
+
         Raises:
             CannotRecord: An operation before ``fixed`` reads it.
         """
         factory, operations = self._factories.pop(region.buffer.number, None), self.recording.operations
         if factory is not None:
+            made = {region.buffer}
+            for other in self._factories.values():
+                if not made.isdisjoint([x.buffer for x in other.reads]):
+                    made.update([x.buffer for x in other.results])
             at = next((one.number for one in operations if any(
-                x.buffer is region.buffer for x in (*one.reads, *one.number_reads))), len(operations))
+                x.buffer in made for x in (*one.reads, *one.number_reads))), len(operations))
             if at < self.fixed:
                 raise CannotRecord(f"its backward pass writes the result of {factory.name}")
             region.buffer.kind = "temporary"
