@@ -86,27 +86,29 @@ def _with_sign(m: Any, size: Any, x: Any) -> Any:
     return m.where(_is_negative(m, x), -size, size)
 
 
-def _small_asin(m: Any, x: Any) -> Any:
-    """Return the arcsine for |x| up to 1/2."""
-    z = x * x
-    return x + x * z * _polynomial(_ASIN64 if _wide(m) else _ASIN32, z)
+def _folded_asin(m: Any, size: Any, x: Any) -> Any:
+    """Return the arcsine of x for ``size`` = |x| up to 1/2, else that of sqrt((1 - size) / 2), from one polynomial."""
+    near = size <= 0.5
+    z = m.where(near, x * x, (1.0 - size) * 0.5)
+    root = m.where(near, x, m.sqrt(z))
+    return root + root * z * _polynomial(_ASIN64 if _wide(m) else _ASIN32, z)
 
 
 def _asin(m: Any, x: Any) -> Any:
     """Return the arcsine; above 1/2 it is pi/2 - 2 asin(sqrt((1 - |x|) / 2))."""
     size = m.abs(x)
     high, low = _split(m, *_PI_2)
-    half = _small_asin(m, m.sqrt((1.0 - size) * 0.5))
-    return m.where(size <= 0.5, _small_asin(m, x), _with_sign(m, high - (2.0 * half - low), x))
+    folded = _folded_asin(m, size, x)
+    return m.where(size <= 0.5, folded, _with_sign(m, high - (2.0 * folded - low), x))
 
 
 def arc_cosine(m: Any, x: Any) -> Any:
     """Return the formula of ``acos`` for real numbers."""
     size = m.abs(x)
     high, low = _split(m, *_PI_2)
-    half = 2.0 * _small_asin(m, m.sqrt((1.0 - size) * 0.5))
-    near = high - (_small_asin(m, x) - low)
-    return m.where(size <= 0.5, near, m.where(x < 0, 2 * high - (half - 2 * low), half))
+    folded = _folded_asin(m, size, x)
+    twice = 2.0 * folded
+    return m.where(size <= 0.5, high - (folded - low), m.where(x < 0, 2 * high - (twice - 2 * low), twice))
 
 
 def _atan_unit(m: Any, x: Any) -> Any:

@@ -47,6 +47,8 @@ _RANGE: Final = {float32: (89.0, -104.0), float64: (710.0, -746.0)}
 #: Bounds of the magnitudes for which e^x and its rounded terms are normal numbers.
 _MODERATE: Final = {float32: 87.0, float64: 708.0}
 _TANH: Final = (-0.3333328, 0.13331406, -0.053736515, 0.020628167, -0.0056922967)
+#: Coefficients of 2^r for |r| <= 1/2, within 2^-23.
+_EXP2_ROUGH: Final = (1.0, 0.693147, 0.24022247, 0.05550711, 0.009671293, 0.0013269555)
 
 
 def _reduced(x: Expr) -> tuple[Pair, Expr, Expr]:
@@ -110,6 +112,16 @@ def expm1(x: Expr) -> Expr:
     return select(abs(x) < 2.0 ** (-2 - FORMATS[x.dtype].mantissa), x, result)
 
 
+def _grown(a: Expr) -> Expr:
+    """Return e^2a in float32 for a from 0 to 10, to a few ULP; for NaN some number.
+
+    From 0.625 on, less than half of a relative error reaches the hyperbolic tangent.
+    """
+    n, shifted = nearest_bits(a, 2.0 * LOG2_E)
+    value = polynomial(fma(a, 2.0 * LOG2_E, -n), _EXP2_ROUGH)
+    return from_bits(bits(value) + (shifted << FORMATS[float32].mantissa))
+
+
 def tanh(x: Expr) -> Expr:
     """Return the hyperbolic tangent, within 2 ULP (float64: 3).
 
@@ -121,5 +133,6 @@ def tanh(x: Expr) -> Expr:
         return with_sign(grown / (grown + 2.0), x)
     square = a * a
     small = fma(a, square * polynomial(square, _TANH), a)
-    large = 1.0 - 2.0 / (exp_moderate(at_most(a + a, 20.0)) + 1.0)
-    return with_sign(select(a < 0.625, small, large), x)
+    large = 1.0 - 2.0 / (_grown(at_most(a, 10.0)) + 1.0)
+    # NaN takes the small form: the other one adds to its bits.
+    return with_sign(select(a >= 0.625, large, small), x)
