@@ -32,6 +32,7 @@ from tensocket_operators import int64 as long
 from tensocket_operators import set_array_namespace as _set_array_namespace
 from tensocket_operators.functions import *
 from tensocket_operators.library import Tag
+from tensocket_operators.namespaces import find_lists_by as _find_lists_by
 from tensocket_operators.namespaces import ops
 
 from .namespace.former_paths import MODULES as _MOVED
@@ -121,6 +122,7 @@ if TYPE_CHECKING:
 globals().update(_LOSSES)
 _former_paths.add(_MOVED)
 _set_array_namespace(lambda: import_module("tensocket.array_api"))
+_find_lists_by(lambda name: _function_of_lists(name))
 
 e = math.e
 inf = math.inf
@@ -141,11 +143,13 @@ def __getattr__(name: str) -> Any:
     if name in _SOURCES:
         found = globals()[name] = getattr(import_module(f"tensocket.{_SOURCES[name]}"), name)
         return found
-    if name.startswith("_foreach_"):
-        functions = import_module("tensocket.namespace.foreach").FUNCTIONS
-        if name[9:] in functions:
-            return functions[name[9:]]
+    if name.startswith("_foreach_") and (function := _function_of_lists(name)) is not None:
+        return function
     raise AttributeError(f"module 'tensocket' has no attribute {name!r}")
+
+
+def _function_of_lists(name: str) -> Any:
+    return import_module("tensocket.namespace.foreach").FUNCTIONS.get(name.removeprefix("_foreach_"))
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,9 @@ BUILT_IN: Final = "aten"
 #: Libraries in C++ for whose operators there are own ones: by the package's name, the start of the file's name, and the
 #: module, whose function ``register`` defines them.
 KNOWN_LIBRARIES: Final = {"torchvision": ("_C", ".vision")}
+#: Where functions over lists of tensors are found by name, and the start of their names.
+_LISTS: Final[list[Callable[[str], Any]]] = []
+_LIST: Final = "_foreach_"
 #: The operators of loaded libraries, by module.
 _LOADED: Final[dict[str, Any]] = {}
 _LOADING: Final = threading.Lock()
@@ -35,7 +39,17 @@ def built_in(name: str) -> AtenOverloads | None:
     found = OPERATORS.get(name) or COMPOSITES.get(name) or FACTORIES.get(name)
     if found is None:
         found = next((o for o in (*OPERATORS.values(), *COMPOSITES.values()) if name in o.aliases), None)
-    return found or _factory(name)
+    return found or (_of_lists(name) if name.startswith(_LIST) else _factory(name))
+
+
+def find_lists_by(find: Callable[[str], Any]) -> None:
+    """Set a function that returns a function over lists of tensors by its name, or None: a package above has these."""
+    _LISTS.append(find)
+
+
+def _of_lists(name: str) -> AtenOverloads | None:
+    function = next((found for find in _LISTS if (found := find(name)) is not None), None)
+    return None if function is None else factory(function, name)
 
 
 def _factory(name: str) -> AtenOverloads | None:

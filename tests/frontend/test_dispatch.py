@@ -355,3 +355,44 @@ def test_libraries_for_a_block():
 
 def test_leaves_of_arguments():
     assert _pytree.arg_tree_leaves(1, [2, (3,)], x={"y": 4}) == [1, 2, 3, 4]
+
+
+def test_operators_by_name_take_keywords_of_their_functions():
+    aten, x = torch.ops.aten, torch.tensor([1.0, 2.0])
+    assert aten.add.Tensor(x, x, alpha=3).tolist() == [4, 8]
+    assert aten.sub.Tensor(x, x, alpha=3).tolist() == [-2, -4]
+    changed = x.clone()
+    assert aten.add_.Tensor(changed, x, alpha=2) is changed
+    assert changed.tolist() == [3, 6]
+    assert aten.sub_.Tensor(changed, x, alpha=2).tolist() == [1, 2]
+    out = torch.empty(2)
+    assert aten.mul.out(x, x, out=out) is out
+    assert out.tolist() == [1, 4]
+    assert aten.sum.IntList_out(x, [0], out=torch.empty(())).item() == 3
+    with pytest.raises(TypeError, match="unexpected keyword argument 'bogus'"):
+        aten.add(x, x, bogus=1)
+
+
+class ScaledSums(TorchDispatchMode):
+    """Every sum takes its second operand twice."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        assert func is torch.ops.aten.add.Tensor
+        return func(*args, alpha=2)
+
+
+def test_a_dispatch_mode_passes_a_scale_to_the_operator():
+    x = torch.tensor([1.0, 2.0])
+    with ScaledSums():
+        assert (x + x).tolist() == [3, 6]
+
+
+def test_operators_over_lists_by_name():
+    aten, x = torch.ops.aten, torch.tensor([1.0, 2.0])
+    assert [y.tolist() for y in aten._foreach_add.List([x, x], [x, x], alpha=2)] == [[3, 6], [3, 6]]
+    assert [y.tolist() for y in aten._foreach_mul.ScalarList([x, x], [2, 3])] == [[2, 4], [3, 6]]
+    changed = [x.clone()]
+    aten._foreach_add_.Scalar(changed, 1)
+    assert changed[0].tolist() == [2, 3]
+    assert aten._foreach_sqrt.default([x * x])[0].tolist() == [1, 2]
+    assert not hasattr(aten, "_foreach_nothing")

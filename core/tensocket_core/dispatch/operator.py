@@ -93,8 +93,7 @@ class Operator(AtenOverloads):
 
     def resolve(self, key: int) -> Callable[..., Any]:
         """Make, store and return the closure for a key."""
-        closure = self._closure(key)
-        self.table[key] = closure
+        closure = self.table[key] = self._closure(key)
         return closure
 
     def below(self, key: int) -> Callable[..., Any]:
@@ -151,12 +150,12 @@ class Operator(AtenOverloads):
         return kernel(*args)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """Call the operator through its record, as dispatch modes do; arguments as in the schema."""
+        """Call the operator through its record, as dispatch modes do; keywords beyond the schema go to the function."""
+        if not keywords.keys() <= set(self.schema.names) and self.public is not None:
+            return self.public(*args, **keywords)
         given = bound(self.schema, args, keywords)
         key = key_of(self, given)
-        if ACTIVE:
-            return run_with_modes(self, key, given)
-        return self.invoke(self.below(key), given)
+        return run_with_modes(self, key, given) if ACTIVE else self.invoke(self.below(key), given)
 
     def gathered(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
         """Return the arguments of a closure's call in schema order: the inverse of ``invoke``."""

@@ -8,11 +8,11 @@ from .schema import Schema
 
 #: Names of PyTorch's overloads of one operator; here one record covers them all.
 OVERLOADS: Final = frozenset({
-    "Dimname", "IntList", "Scalar", "ScalarOther", "ScalarSelf", "ScalarTensor", "Scalar_Tensor", "Scalar_mode",
-    "Tensor", "TensorList", "TensorScalar", "TensorTensor", "Tensor_Scalar", "Tensor_Tensor", "Tensor_mode",
-    "correction", "default", "device", "dim", "dim_IntList", "dim_max", "dim_min", "dims", "dtype", "dtype_layout",
-    "generator", "int", "low", "memory_format", "msg", "names", "other", "self", "self_int", "sizes", "src", "stable",
-    "start", "start_step", "two", "value",
+    "Dimname", "IntList", "List", "Scalar", "ScalarList", "ScalarOther", "ScalarSelf", "ScalarTensor",
+    "Scalar_Tensor", "Scalar_mode", "Tensor", "TensorList", "TensorScalar", "TensorTensor", "Tensor_Scalar",
+    "Tensor_Tensor", "Tensor_mode", "correction", "default", "device", "dim", "dim_IntList", "dim_max", "dim_min",
+    "dims", "dtype", "dtype_layout", "generator", "int", "low", "memory_format", "msg", "names", "other", "self",
+    "self_int", "sizes", "src", "stable", "start", "start_step", "two", "value",
 })  # fmt: skip
 
 
@@ -40,6 +40,6 @@ class AtenOverloads:
         return ["default"]
 
     def __getattr__(self, name: str) -> Any:
-        if name in OVERLOADS:
+        if name in OVERLOADS or name.rpartition("_")[2] == "out":
             return self
         raise AttributeError(f"{type(self).__name__} {self.__dict__.get('name', '')!r} has no attribute {name!r}")

@@ -147,12 +147,12 @@ def _record(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str,
         arguments.append(Argument("self", kind))
         tracer.set_root(module, graph.add_input(kind, "self"))
     given: list[Any] = []
+    seen: set[int] = set()
     for label, value in zip(_names_of(method or func, args, kwargs), [*args, *kwargs.values()], strict=False):
         arguments.append(Argument(label, _input_type(value), MISSING))
         inner = graph.add_input(arguments[-1].type, label)
-        copied = _fresh(value)
-        tracer.bind(copied, inner)
-        given.append(copied)
+        given.append(_distinct(value, seen))
+        tracer.bind(given[-1], inner)
     function.schema = FunctionSchema(name, arguments, t.TENSOR)
     call = method or func
     with tracer.recording():
@@ -177,15 +177,21 @@ def _warn_comparisons(tracer: Tracer) -> None:
                       TracerWarning, stacklevel=4)
 
 
-def _fresh(value: Any) -> Any:
-    """Return arguments with new tensors, so that one tensor in two places is two inputs."""
+def _distinct(value: Any, given: set[int]) -> Any:
+    """Return an argument with new tensors for those in ``given``, so that one tensor in two places is two inputs.
+
+    The others are the caller's own: programs may compare them with parameters that they hold.
+    """
     if isinstance(value, Tensor):
-        return value.detach().requires_grad_(value.requires_grad)
+        if id(value) in given:
+            return value.detach().requires_grad_(value.requires_grad)
+        given.add(id(value))
+        return value
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*map(_fresh, value))
+        return type(value)(*[_distinct(each, given) for each in value])
     if isinstance(value, (list, tuple)):
-        return type(value)(map(_fresh, value))
-    return {k: _fresh(v) for k, v in value.items()} if isinstance(value, dict) else value
+        return type(value)([_distinct(each, given) for each in value])
+    return {k: _distinct(v, given) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def _check_result(result: Any, strict: bool) -> None:

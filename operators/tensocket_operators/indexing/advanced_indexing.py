@@ -33,8 +33,7 @@ from tensocket_plugins.kit.host_memory import call_pooled
 from ..kinds.composite import composite
 from ..kinds.inplace import check_separate
 from ..kinds.pointwise import Pointwise
-from ..kinds.private import own
-from ..kinds.view import part_from_base
+from ..kinds.private import own, part_from_base
 from . import kernel
 from .gather_scatter import check_reach, checked_index, gather_valid, rows_index, scatter_valid
 from .small_selections import nonzero_path

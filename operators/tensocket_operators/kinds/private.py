@@ -42,13 +42,31 @@ def private(operator: str, run: Callable[..., Any]) -> Callable[..., Any]:
             elif kind not in plain:
                 given[k] = _other(operator, x)
         result = run(*given)
-        if type(result) is Tensor and result._version_counter is not None:  # new tensors have none
-            for x, original in zip(given, args, strict=True):
-                if x is result:
-                    return original
+        if type(result) is Tensor:
+            if result._version_counter is not None:  # new tensors have none
+                for x, original in zip(given, args, strict=True):
+                    if x is result:
+                        return original
+                part_from_base(result)
+        elif isinstance(result, tuple):
+            for x in result:
+                if type(x) is Tensor and x._base is not None:
+                    part_from_base(x)
         return result
 
     return call
+
+
+def part_from_base(view: Any) -> Any:
+    """Return a view of a new tensor that nothing else holds, as a tensor of its own.
+
+    Operators whose results PyTorch does not count as views end with it: these have no base, and recorded calls may
+    change them even if they were made without recording.
+    """
+    view._base = None
+    if view._fixed_view is not None:
+        view._fixed_view = None
+    return view
 
 
 def _other(operator: str, value: Any) -> Any:

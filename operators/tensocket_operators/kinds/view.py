@@ -24,18 +24,6 @@ from .private import private
 _new = object.__new__
 
 
-def part_from_base(view: Any) -> Any:
-    """Return a view of a new tensor that nothing else holds, as a tensor of its own.
-
-    Composites whose results PyTorch does not count as views end with it: these have no base, and recorded calls may
-    change them even if they were made without recording.
-    """
-    view._base = None
-    if view._fixed_view is not None:
-        view._fixed_view = None
-    return view
-
-
 class View(Operator):
     """An operator whose result shares memory with its first argument.
 

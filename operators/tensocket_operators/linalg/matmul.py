@@ -18,7 +18,7 @@ from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.kit import host_linalg
 
 from ..kinds.composite import composite
-from ..kinds.view import part_from_base
+from ..kinds.private import part_from_base
 from . import small_products as small_products
 from .kind import MatMul
 

@@ -13,8 +13,10 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 from ..kinds.composite import composite
 
 #: By name, the reduction of ``scatter_reduce``, and the result of segments without elements.
-_REDUCTIONS: Final = {"sum": ("sum", 0.0), "mean": ("sum", 0.0), "prod": ("prod", 1.0), "max": ("amax", -math.inf),
-                      "min": ("amin", math.inf)}
+_LARGEST: Final = ("amax", -math.inf)
+_SMALLEST: Final = ("amin", math.inf)
+_REDUCTIONS: Final = {"sum": ("sum", 0.0), "mean": ("sum", 0.0), "prod": ("prod", 1.0), "max": _LARGEST,
+                      "min": _SMALLEST, "amax": _LARGEST, "amin": _SMALLEST}
 
 
 @composite("segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, "
@@ -25,7 +27,7 @@ def segment_reduce(data: Any, reduce: str, *, lengths: Any = None, indices: Any 
 
     Args:
         data: Floating-point numbers of shape [.., n, *].
-        reduce: ``sum``, ``mean``, ``prod``, ``max`` or ``min``.
+        reduce: ``sum``, ``mean``, ``prod``, ``max`` or ``amax``, ``min`` or ``amin``.
         lengths: Integers of shape [.., segments], with the dimensions of ``data`` before ``axis``.
         indices: Not supported, as in PyTorch.
         offsets: Instead of lengths, the positions at which segments begin and the last one ends: [.., segments + 1].
@@ -96,7 +98,7 @@ def _attach_extreme_gradient(extremes: Any, index: Any, flat: Any) -> Any:
     marks = (flat != flat) | (flat == extremes.gather(0, index))
     marks = marks.to(flat.dtype)
     number = extremes.new_zeros(extremes.shape).scatter_add(0, index, marks)
-    shares = functions.where(marks != 0, flat / number.gather(0, index), 0)
+    shares = functions.where(marks != 0, flat / number.gather(0, index).clamp(min=1), 0)
     total = extremes.new_zeros(extremes.shape).scatter_add(0, index, shares)
     # The difference is exact, so that the sum is the extreme itself.
     exact = functions.where(total.detach().isfinite(), total + (extremes - total).detach(), total)

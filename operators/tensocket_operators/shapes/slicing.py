@@ -32,7 +32,7 @@ from tensocket_plugins.contract.errors import (
 )
 
 from ..kinds.composite import composite
-from ..kinds.view import part_from_base
+from ..kinds.private import part_from_base
 from .views import sizes, strided
 
 

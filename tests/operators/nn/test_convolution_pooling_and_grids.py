@@ -322,3 +322,18 @@ def test_channels_last_stays(device):
                  f.interpolate(x, (6, 6)), f.pad(x, (1, 1, 1, 1), "reflect"), f.channel_shuffle(x, 3),
                  f.pixel_unshuffle(x, 2), f.conv2d(x, weight, groups=3), f.conv_transpose2d(x, weight, stride=2)):
         assert made.is_contiguous(memory_format=tc.channels_last)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(("dims", "kernel"), [(1, 1), (2, 1), (2, 3), (3, 1)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_convolution_owns_its_result_so_that_activations_may_change_it(device, dims, kernel, bias, transposed):
+    x = tc.ones((1, 2, *(4,) * dims), device=device)
+    weight = tc.full((2, 2, *(kernel,) * dims), -1.0, device=device).requires_grad_()
+    with_bias = tc.zeros(2, device=device) if bias else None
+    result = getattr(f, f"conv{'_transpose' if transposed else ''}{dims}d")(x, weight, with_bias)
+    assert result._base is None
+    result.relu_()
+    assert result.sum().item() == 0
+    result.sum().backward()
+    assert weight.grad.abs().sum().item() == 0

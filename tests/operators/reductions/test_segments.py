@@ -86,6 +86,24 @@ def test_equal_extremes_share_gradients():
     assert f.segment_reduce(third, "min", lengths=tc.tensor([3])).item() == 0.1
 
 
+@pytest.mark.parametrize(("reduce", "initial", "result", "gradient"), [
+    ("amax", None, [3.0, -np.inf, 2.0], [0.0, 1.0, 1.5, 1.5, 0.0]),
+    ("amax", 9.0, [9.0, 9.0, 9.0], [0.0] * 5),
+    ("amax", 2.0, [3.0, 2.0, 2.0], [0.0, 1.0, 1.5, 1.5, 0.0]),
+    ("amin", None, [1.0, np.inf, 2.0], [1.0, 0.0, 1.5, 1.5, 0.0]),
+    ("amin", 0.0, [0.0, 0.0, 0.0], [0.0] * 5),
+])
+@pytest.mark.parametrize("form", ["lengths", "offsets"])
+def test_extremes_by_the_names_of_reductions(device, reduce, initial, result, gradient, form):
+    """Empty segments, elements beyond all segments, and initial values above every element have no gradient."""
+    x = tc.tensor([1.0, 3.0, 2.0, 2.0, 7.0], device=device, requires_grad=True)
+    segments = {"lengths": [2, 0, 2], "offsets": [0, 2, 2, 4]}[form]
+    made = f.segment_reduce(x, reduce, **{form: tc.tensor(segments, device=device)}, unsafe=True, initial=initial)
+    assert made.tolist() == result
+    made.backward(tc.tensor([1.0, 2.0, 3.0], device=device))
+    assert x.grad.tolist() == gradient
+
+
 def test_factors_that_cannot_be_divided_by():
     """The gradient of a factor is the product of the others, also where it is NaN or 0."""
     nan = np.nan
@@ -100,7 +118,7 @@ def test_factors_that_cannot_be_divided_by():
 
 
 @pytest.mark.parametrize(("options", "error", "message"), [
-    ({"reduce": "median", "lengths": [6]}, ArgumentError, "reduce is one of sum, mean, prod, max, min"),
+    ({"reduce": "median", "lengths": [6]}, ArgumentError, "reduce is one of sum, mean, prod, max, min, amax, amin"),
     ({}, ArgumentError, "segments are given by lengths or by offsets"),
     ({"lengths": [6], "offsets": [0, 6]}, ArgumentError, "segments are given by lengths or by offsets"),
     ({"lengths": [2, 3]}, ShapeError, "lengths are not negative and sum to the size of the axis"),

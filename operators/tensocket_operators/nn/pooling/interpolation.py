@@ -30,6 +30,7 @@ from .resampling import (
     ordered,
     output_size,
     resampled,
+    resampled_bytes,
     smooth_taps,
     transposed,
 )
@@ -38,6 +39,7 @@ from .resampling import (
 _MODES: Final = {"linear": ("linear", 1), "bilinear": ("linear", 2), "trilinear": ("linear", 3),
                  "bicubic": ("cubic", 2)}
 _NEAREST: Final = ("nearest", "nearest-exact")
+_PLANE: Final = ("bilinear", "bicubic")
 
 
 def _per_dimension(name: str, value: Any, dims: int) -> list[Any]:
@@ -87,7 +89,7 @@ def _check(input: Any, mode: str, align_corners: Any, antialias: bool) -> None:
     if align_corners is not None and mode not in _MODES:
         raise ArgumentError("interpolate", f"align_corners with mode={mode!r}",
                             "align_corners is for linear and cubic modes", "leave it out")
-    if antialias and mode not in ("bilinear", "bicubic"):
+    if antialias and mode not in _PLANE:
         raise ArgumentError("interpolate", f"antialias with mode={mode!r}", "antialias is for bilinear and bicubic",
                             "leave it out")
 
@@ -127,8 +129,9 @@ def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: st
     if mode == "area":
         name = f"adaptive_avg_pool{input.ndim - 2}d"
         return getattr(functions, name)(input, tuple(wanted))
-    return _blended(input, _maps(mode, given, wanted, factors, bool(align_corners), antialias,
-                                 input.dtype is dtypes.float64))
+    whole = input.dtype is dtypes.uint8 and mode in _PLANE
+    maps = _maps(mode, given, wanted, factors, bool(align_corners), antialias, whole or input.dtype is dtypes.float64)
+    return resampled_bytes(input, maps) if whole else _blended(input, maps)
 
 
 def _maps(mode: str, given: tuple[int, ...], wanted: list[int], factors: list[float | None], align: bool,

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tensocket_core import functions
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.registry import COMPOSITES
@@ -174,6 +175,44 @@ def smooth_taps(size: int, outputs: int, align_corners: bool, scale: float | Non
     total = weights.sum(1, keepdims=True)
     weights = np.where(total != 0, weights / np.where(total == 0, 1, total), weights)
     return np.where(places < last[:, None], places, NONE), weights
+
+
+#: Bits of whole weights: the largest weight stays below the first limit, and precision below the second.
+_WEIGHT_BITS: Final = 15
+_MOST_PRECISION: Final = 22
+
+
+@lru_cache(maxsize=256)
+def whole_taps(taps: Taps) -> tuple[Taps, int]:
+    """Return a map with its weights as whole numbers, and the number of their bits after the binary point.
+
+    Images of bytes are resized with these, as in PyTorch: sums are exact, whatever the device. The largest weight takes
+    as many bits as fit into 16 with the sign; weights of one element are added up first.
+    """
+    places, weights = taps.positions, np.where(taps.positions >= 0, taps.weights, 0.0)
+    for k in range(1, taps.taps):
+        again = (places[:, k] == places[:, k - 1]) & (places[:, k] >= 0)
+        weights[:, k] += np.where(again, weights[:, k - 1], 0.0)
+        weights[:, k - 1][again] = 0.0
+    largest, bits = float(weights.max()), 0
+    while bits < _MOST_PRECISION and int(0.5 + largest * 2.0 ** (bits + 1)) < 1 << _WEIGHT_BITS:
+        bits += 1
+    whole = np.trunc(weights * 2.0 ** bits + np.where(weights < 0, -0.5, 0.5))
+    return Taps(taps.size, taps.outputs, lambda: (places, whole, None)), bits
+
+
+def resampled_bytes(input: Any, maps: Maps) -> Any:
+    """Apply maps to an image of bytes, along the last dimension first; each rounds its results to bytes."""
+    if not input._device_state.holds_data:
+        return resampled(input.to(dtypes.int32), maps).to(dtypes.uint8)
+    result = input
+    for dim, taps in sorted(maps, key=lambda each: -each[0]):
+        if taps.size == taps.outputs:
+            continue
+        whole, bits = whole_taps(taps)
+        sums = call(resample, result.to(dtypes.int32), dim, whole) + (1 << bits >> 1)
+        result = functions.bitwise_right_shift(sums, bits).clamp(0, 255).to(dtypes.uint8)
+    return result.clone() if result is input else result
 
 
 def output_size(size: int, factor: float) -> int:
