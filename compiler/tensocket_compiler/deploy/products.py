@@ -51,6 +51,10 @@ static void ts_places_{s}(int dims, const int64_t *sizes, int64_t first, int64_t
 {{
     const int64_t *const steps = sizes + dims;
     int64_t index[{dims}] = {{0}}, at = 0;
+    if (first + count <= sizes[dims - 1]) {{
+        for (int64_t c = 0; c < count; ++c) places[c] = (first + c) * steps[dims - 1];
+        return;
+    }}
     for (int d = dims - 1; d > 0 && first; --d) {{
         index[d] = first % sizes[d];
         first /= sizes[d];
