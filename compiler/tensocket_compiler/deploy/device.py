@@ -32,6 +32,7 @@ from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.target import Target
 
 from .convolutions import convolution, padding_scalars
+from .pooling import pooling_scalars
 from .products import Matrices
 from .value_refusals import FixedNumbers, reads_elements
 
@@ -59,7 +60,7 @@ class Routine:
     """A function of the library that is no kernel.
 
     Attributes:
-        name: ``product``, or ``padding`` for a dense copy with zeros around it.
+        name: ``product``, ``padding`` for a dense copy with zeros around it, or ``pooling`` for largest elements.
         dtype: The dtype of its arrays.
     """
 
@@ -75,7 +76,7 @@ class Launch:
         program: The scheduled program, or a routine.
         arrays: Its arrays; those of a routine are the result and the operands.
         written: Whether it writes to each of them.
-        scalars: Its numbers. Routines have those of ``products.py`` and ``convolutions.py``.
+        scalars: Its numbers. Routines have those of the module that prints them.
         digest: The program's digest.
     """
 
@@ -181,6 +182,7 @@ class AheadDevice(OpenDevice):
         for dtype in (float32, float64):
             self.kernels.register("matmul", partial(self._product, dtype), dtypes=[dtype.name], recorded=True)
             self.kernels.register("convolve", partial(self._convolve, dtype), dtypes=[dtype.name], recorded=True)
+            self.kernels.register("pool_max", partial(self._pool, dtype), dtypes=[dtype.name], recorded=True)
 
     def copy(self, dst: Array, src: Array, stream: Stream) -> None:
         """Keep the bytes that come from the host; a check of values that is declared as a range reads zeros.
@@ -235,6 +237,11 @@ class AheadDevice(OpenDevice):
         numbers = convolution(out, x, weight, stride, dilation, groups).numbers
         self._launch(Routine("product", dtype), (out, x, weight), numbers)
 
+    def _pool(self, dtype: DType, outs: Sequence[Any], ins: Sequence[Any], scalars: Any, stream: Stream) -> None:
+        """Note the largest elements of windows, and their positions."""
+        numbers = pooling_scalars(outs[0], ins[0], *scalars)
+        self._launch(Routine("pooling", dtype), (*outs, *ins), numbers, results=2)
+
     def _padded(self, dtype: DType, x: Any, padding: Sequence[int], stream: Stream) -> Any:
         """Note a dense copy with zeros around it, and return it."""
         sizes = [n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True)]
@@ -242,9 +249,11 @@ class AheadDevice(OpenDevice):
         self._launch(Routine("padding", dtype), (out, x), padding_scalars(x, padding))
         return out
 
-    def _launch(self, routine: Routine, arrays: tuple[Any, ...], numbers: tuple[Any, ...]) -> None:
+    def _launch(self, routine: Routine, arrays: tuple[Any, ...], numbers: tuple[Any, ...], results: int = 1
+                ) -> None:
         if self.events is not None:
-            self.events.append(Launch(routine, arrays, (True, *(False,) * (len(arrays) - 1)), numbers))
+            written = tuple([k < results for k in range(len(arrays))])
+            self.events.append(Launch(routine, arrays, written, numbers))
 
     def create_stream(self, priority: int = 0) -> Stream:
         """Return a new stream."""

@@ -46,7 +46,7 @@ class PlannedStep:
     """A step.
 
     Attributes:
-        kind: ``kernel``, ``product``, ``padding``, ``check`` or ``fill``.
+        kind: ``kernel``, ``check``, ``fill`` or the name of a routine.
         program: The program, the routine, or the check.
         operands: Its arrays, then its temporaries.
         numbers: Its numbers.

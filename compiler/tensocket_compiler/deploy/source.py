@@ -16,11 +16,14 @@ from .kernels import PRELUDE, kernel_calls, kernels_text, share_text
 from .matrix_steps import PackedWeights
 from .plan import Number, Operand, Plan, PlannedStep
 from .polynomials import Polynomial
+from .pooling import pooling_call, pooling_text
 from .products import PRELUDE as PRODUCTS
 from .products import packing_text, product_text
 from .runtime import runtime_text
 from .weights import Weight, array_name, declaration, place_weights
 
+#: What prints a routine.
+_TEXTS = {"product": product_text, "padding": padding_text, "pooling": pooling_text}
 #: Bytes of the largest array of a launch from which threads may share it.
 _SHARED = 1 << 16
 
@@ -45,6 +48,9 @@ class Source:
         self.weights, self.weight_bytes = place_weights([
             (n, interface.states[block.number][1] if block.role == "state" else dtypes[n], block.data or b"")
             for n, block in enumerate(plan.blocks) if block.role in ("constant", "state") and n in used])
+        #: Blocks that something reads; routines do not write to others.
+        self._needed = {n for n, block in enumerate(plan.blocks) if block.role != "temporary"} | {
+            x.block for step in plan.steps for x in step.operands if not x.written}
         self._weight = {x.block: x for x in self.weights}
         self._mutable: dict[int, int] = {}
         self.state_bytes = 0
@@ -83,8 +89,7 @@ class Source:
         if any(x.name == "product" for x in routines):
             yield PRODUCTS
         for x in routines:
-            text = product_text if x.name == "product" else padding_text
-            yield text(x.dtype, c_type(x.dtype), self.interface.name)
+            yield _TEXTS[x.name](x.dtype, c_type(x.dtype), self.interface.name)
         for dtype in dict.fromkeys(x.dtype for x in self.packed.calls):
             yield packing_text(dtype, c_type(dtype))
 
@@ -172,7 +177,9 @@ class Source:
         if step.kind == "product":
             return [self.packed.step(step, self._element)]
         if isinstance(step.program, Routine):
-            return [padding_call(step.program.dtype, numbers, [self._element(x) for x in step.operands])]
+            call = padding_call if step.kind == "padding" else pooling_call
+            pointers = [self._element(x) if x.block in self._needed else "NULL" for x in step.operands]
+            return [call(step.program.dtype, numbers, pointers)]
         to, source = step.operands
         return [f"memcpy({self.pointer(to.block, c_type(uint8))} + {self._offset(to)}, "
                 f"{self.pointer(source.block, 'const void')}, {numbers[0]});"]

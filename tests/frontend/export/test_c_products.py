@@ -130,3 +130,38 @@ def test_units_of_work_may_run_in_any_order(tmp_path: Path) -> None:
     assert np.array_equal(library.run([], [x], expected), once)
     assert max(counts) >= 10  # rows of the first convolution
     np.testing.assert_allclose(once, expected, rtol=1e-4, atol=1e-5)
+
+
+def pooled(x: np.ndarray[Any, Any], kernel: int, stride: int, padding: int, dilation: int
+           ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Largest elements of square windows, and their positions: of equal ones the first, of NaN the last."""
+    wide = x.shape[-1]
+    count = (wide + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+    best, places = np.empty((*x.shape[:2], count, count), x.dtype), np.empty((*x.shape[:2], count, count), np.int64)
+    for b, c, i, j in np.ndindex(*best.shape):
+        rows, columns = [[k * stride - padding + t * dilation for t in range(kernel)] for k in (i, j)]
+        found = [(x[b, c, r, s], r * wide + s) for r in rows for s in columns if 0 <= r < wide and 0 <= s < wide]
+        missing = [at for value, at in found if np.isnan(value)]
+        values = [value for value, _ in found]
+        at = found.index(next(z for z in found if z[1] == missing[-1])) if missing else values.index(max(values))
+        best[b, c, i, j], places[b, c, i, j] = found[at]
+    return best, places
+
+
+@pytest.mark.parametrize(("kernel", "stride", "padding", "dilation"), [(2, 2, 0, 1), (3, 2, 1, 1), (3, 1, 1, 2),
+                                                                       (4, 3, 2, 1)])
+def test_largest_elements_of_windows(kernel: int, stride: int, padding: int, dilation: int, tmp_path: Path) -> None:
+    class Pools(nn.Module):
+        def forward(self, x: Any) -> Any:
+            best, places = F.max_pool2d(x, kernel, stride, padding, dilation, return_indices=True)
+            return best, places, F.max_pool2d(x + 0.0, kernel, stride, padding, dilation)
+
+    x = torch.randint(0, 9, (2, 3, 19, 19)).to(torch.float32)
+    x[0, 1, 4:6, 4:7], x[1, 0, 5:12, 5:12] = float("nan"), float("-inf")
+    compile_c(export(Pools(), (x,)), tmp_path, name="net")
+    best, places = pooled(x.numpy(), kernel, stride, padding, dilation)
+    first, second, third = np.empty_like(best), np.empty_like(places), np.empty_like(best)
+    assert Loaded(tmp_path, "net").status([], x.numpy(), first, second, third) == 0
+    np.testing.assert_array_equal(first, best)
+    np.testing.assert_array_equal(third, best)
+    np.testing.assert_array_equal(second, places)
