@@ -53,7 +53,7 @@ class PackedWeights:
 
     Attributes:
         nbytes: Bytes of all packed matrices.
-        calls: What packs each of them.
+        calls: The packings, in order.
     """
 
     def __init__(self, is_constant: Callable[[int], bool], names: Sequence[str]) -> None:

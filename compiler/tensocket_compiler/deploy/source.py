@@ -22,7 +22,7 @@ from .products import packing_text, product_text
 from .runtime import runtime_text
 from .weights import Weight, array_name, declaration, place_weights
 
-#: What prints a routine.
+#: The functions that print routines.
 _TEXTS = {"product": product_text, "padding": padding_text, "pooling": pooling_text}
 #: Bytes of the largest array of a launch from which threads may share it.
 _SHARED = 1 << 16
