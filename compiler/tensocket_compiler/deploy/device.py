@@ -31,7 +31,9 @@ from tensocket_plugins.ir.digest import program_digest
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.target import Target
 
-from .products import product_scalars
+from .convolutions import convolution, padding_scalars
+from .pooling import pooling_scalars
+from .products import Matrices
 from .value_refusals import FixedNumbers, reads_elements
 
 NAME: Final = "ahead"
@@ -54,18 +56,31 @@ class Contents:
 
 
 @dataclass(frozen=True, slots=True)
+class Routine:
+    """A function of the library that is no kernel.
+
+    Attributes:
+        name: ``product``, ``padding`` for a dense copy with zeros around it, or ``pooling`` for largest elements.
+        dtype: The dtype of its arrays.
+    """
+
+    name: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """One launch.
 
     Attributes:
-        program: The scheduled program, or the dtype of a product of matrices.
-        arrays: Its arrays; those of a product are the result and the operands.
+        program: The scheduled program, or a routine.
+        arrays: Its arrays; those of a routine are the result and the operands.
         written: Whether it writes to each of them.
-        scalars: Its numbers. A product has those of ``products.py``.
+        scalars: Its numbers. Routines have those of the module that prints them.
         digest: The program's digest.
     """
 
-    program: Program | DType
+    program: Program | Routine
     arrays: tuple[DeviceArray, ...]
     written: tuple[bool, ...]
     scalars: tuple[int | float, ...]
@@ -166,6 +181,8 @@ class AheadDevice(OpenDevice):
         self.events: list[Event] | None = None
         for dtype in (float32, float64):
             self.kernels.register("matmul", partial(self._product, dtype), dtypes=[dtype.name], recorded=True)
+            self.kernels.register("convolve", partial(self._convolve, dtype), dtypes=[dtype.name], recorded=True)
+            self.kernels.register("pool_max", partial(self._pool, dtype), dtypes=[dtype.name], recorded=True)
 
     def copy(self, dst: Array, src: Array, stream: Stream) -> None:
         """Keep the bytes that come from the host; a check of values that is declared as a range reads zeros.
@@ -208,9 +225,35 @@ class AheadDevice(OpenDevice):
 
     def _product(self, dtype: DType, outs: Sequence[Any], ins: Sequence[Any], scalars: Any, stream: Stream) -> None:
         """Note a product of matrices."""
-        arrays = (*outs, *ins)
+        self._launch(Routine("product", dtype), (*outs, *ins), Matrices.of_arrays(*outs, *ins).numbers)
+
+    def _convolve(self, dtype: DType, outs: Sequence[Any], ins: Sequence[Any], scalars: Any, stream: Stream) -> None:
+        """Note a convolution: a product of the windows of a padded image."""
+        (out,), (x, weight), (stride, padding, dilation, groups) = outs, ins, scalars
+        if any(padding):
+            x = self._padded(dtype, x, padding, stream)
+        if not weight.contiguous:
+            weight = self._padded(dtype, weight, (0,) * len(padding), stream)
+        numbers = convolution(out, x, weight, stride, dilation, groups).numbers
+        self._launch(Routine("product", dtype), (out, x, weight), numbers)
+
+    def _pool(self, dtype: DType, outs: Sequence[Any], ins: Sequence[Any], scalars: Any, stream: Stream) -> None:
+        """Note the largest elements of windows, and their positions."""
+        numbers = pooling_scalars(outs[0], ins[0], *scalars)
+        self._launch(Routine("pooling", dtype), (*outs, *ins), numbers, results=2)
+
+    def _padded(self, dtype: DType, x: Any, padding: Sequence[int], stream: Stream) -> Any:
+        """Note a dense copy with zeros around it, and return it."""
+        sizes = [n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True)]
+        out = self.empty((*x.shape[:2], *sizes), dtype, stream)
+        self._launch(Routine("padding", dtype), (out, x), padding_scalars(x, padding))
+        return out
+
+    def _launch(self, routine: Routine, arrays: tuple[Any, ...], numbers: tuple[Any, ...], results: int = 1
+                ) -> None:
         if self.events is not None:
-            self.events.append(Launch(dtype, arrays, (True, False, False), product_scalars(*arrays)))
+            written = tuple([k < results for k in range(len(arrays))])
+            self.events.append(Launch(routine, arrays, written, numbers))
 
     def create_stream(self, priority: int = 0) -> Stream:
         """Return a new stream."""

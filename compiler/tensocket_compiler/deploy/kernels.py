@@ -15,9 +15,16 @@ from .interface import c_type
 from .parts import extent_text, shared_extent, with_ranges
 
 #: Functions of a library are its own.
-DIALECT: Final = replace(C, kernel="static void {name}", header="")
-#: The definitions that kernels need first.
-PRELUDE: Final = C.header
+DIALECT: Final = replace(C, kernel="static void {name}", header="", independent="TS_INDEPENDENT")
+#: The definitions that kernels need first. GCC compares at most ten pairs of arrays before it gives up on vectors.
+PRELUDE: Final = f"""\
+{C.header.rstrip()}
+
+#if defined(__GNUC__) && !defined(__clang__)
+#define TS_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define TS_INDEPENDENT
+#endif"""
 
 _SHARE: Final = """\
 static void ts_share(const {name} *self, void (*work)(void *, int64_t, int64_t), void *argument, int64_t count)

@@ -34,7 +34,7 @@ def with_ranges(program: Program) -> Program:
             loop = kernel.body[0]
             assert isinstance(loop, For)
             dtype = loop.var.dtype
-            loop = replace(loop, start=Var(_FIRST, dtype), stop=Var(_LAST, dtype), kind=LoopKind.SERIAL)
+            loop = replace(loop, start=Var(_FIRST, dtype), stop=Var(_LAST, dtype))
             kernel = replace(kernel, body=(loop,))
         kernels.append(kernel)
     if dtype is None:

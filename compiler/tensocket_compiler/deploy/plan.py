@@ -12,7 +12,7 @@ from tensocket_plugins.contract.errors import CompileError, TensocketError
 from tensocket_plugins.ir.nodes import Program
 
 from ..memory.plan import last_uses, plan_memory
-from .device import Check, Launch
+from .device import Check, Launch, Routine
 from .polynomials import DEGREE, Polynomial, fit, grid
 from .runs import Block, Run, Step
 from .tidying import without_unused, written_out_program
@@ -46,14 +46,14 @@ class PlannedStep:
     """A step.
 
     Attributes:
-        kind: ``kernel``, ``product``, ``check`` or ``fill``.
-        program: The program, the dtype of a product, or the check.
+        kind: ``kernel``, ``check``, ``fill`` or the name of a routine.
+        program: The program, the routine, or the check.
         operands: Its arrays, then its temporaries.
         numbers: Its numbers.
     """
 
     kind: str
-    program: Program | DType | Check | None
+    program: Program | Routine | Check | None
     operands: tuple[Operand, ...]
     numbers: tuple[Number, ...]
 
@@ -190,7 +190,7 @@ class _Planner:
                           for k, (use, writes) in enumerate(zip(step.uses, step.written, strict=True))])
         numbers = tuple([self._number([x.numbers[k] for x in all_steps]) for k in range(len(step.numbers))])
         event = step.event
-        program: Program | DType | Check | None = None
+        program: Program | Routine | Check | None = None
         if isinstance(event, Launch):
             program = event.program
             if isinstance(program, Program):

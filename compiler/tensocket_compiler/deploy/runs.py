@@ -197,8 +197,9 @@ class RunBuilder:
 
     def _launch(self, event: Launch, fixed: Mapping[int, bytes]) -> None:
         uses, written = [self._use(x, fixed) for x in event.arrays], list(event.written)
-        kind: tuple[object, ...] = ("product", event.program, len(event.scalars))
-        if isinstance(event.program, Program):
+        if not isinstance(event.program, Program):
+            kind: tuple[object, ...] = (event.program.name, event.program.dtype, len(event.scalars))
+        else:
             kind = ("kernel", event.digest)
             named: Any = dict(zip([s.name for s in event.program.scalars], event.scalars, strict=True))
             lengths = host_function(tuple(t.size for t in event.program.temporaries))(named)

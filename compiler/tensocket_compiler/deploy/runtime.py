@@ -57,12 +57,13 @@ def _aligned(pointer: str) -> str:
 def _init(source: Source) -> str:
     name, up = source.interface.name, source.interface.upper
     own = source.weight_bytes if source.in_file else 0
-    size = f"sizeof({name}) + {own + source.state_bytes + 64}"
+    size = f"sizeof({name}) + {own + source.state_bytes + source.packed.nbytes + 64}"
     lines = [f"int {name}_init({name} **made, const char *weights)", "{", f"    {name} *self;",
              f"    if (!made{' || !weights' if source.in_file else ''}) return {up}_ERROR_ARGUMENT;",
              "    *made = NULL;", f"    self = calloc(1, {size});", f"    if (!self) return {up}_ERROR_MEMORY;",
              "    self->weights = (unsigned char *)(self + 1);",
-             f"    self->weights = {_aligned('self->weights')};", f"    self->state = self->weights + {own};"]
+             f"    self->weights = {_aligned('self->weights')};", f"    self->state = self->weights + {own};",
+             f"    self->packed = self->state + {source.state_bytes};"]
     if source.in_file:
         lines += [f"    if (!ts_read(self->weights, {own}, weights)) {{", "        free(self);",
                   f"        return {up}_ERROR_WEIGHTS;", "    }"]
@@ -70,6 +71,7 @@ def _init(source: Source) -> str:
         lines.append("    (void)weights;")
     lines += [f"    memcpy(self->state + {at}, {source.initial(weight)}, {len(weight.data)});"
               for weight, at in source.mutable if weight.data]
+    lines += [f"    {call}" for call in source.packings()]
     return "\n".join([*lines, "    *made = self;", f"    return {up}_OK;", "}"])
 
 

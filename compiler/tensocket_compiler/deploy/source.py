@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from tensocket_plugins.contract.dtypes import DType, uint8
+from tensocket_plugins.contract.dtypes import uint8
 from tensocket_plugins.ir.nodes import Program
 
-from .device import Check
+from .convolutions import padding_call, padding_text
+from .device import Check, Routine
 from .header import parameters
 from .interface import Interface, c_type
 from .kernels import PRELUDE, kernel_calls, kernels_text, share_text
+from .matrix_steps import PackedWeights
 from .plan import Number, Operand, Plan, PlannedStep
 from .polynomials import Polynomial
-from .products import product_call, product_text
+from .pooling import pooling_call, pooling_text
+from .products import PRELUDE as PRODUCTS
+from .products import packing_text, product_text
 from .runtime import runtime_text
 from .weights import Weight, array_name, declaration, place_weights
 
+#: The functions that print routines.
+_TEXTS = {"product": product_text, "padding": padding_text, "pooling": pooling_text}
 #: Bytes of the largest array of a launch from which threads may share it.
 _SHARED = 1 << 16
 
@@ -42,6 +48,9 @@ class Source:
         self.weights, self.weight_bytes = place_weights([
             (n, interface.states[block.number][1] if block.role == "state" else dtypes[n], block.data or b"")
             for n, block in enumerate(plan.blocks) if block.role in ("constant", "state") and n in used])
+        #: Blocks that something reads; routines do not write to others.
+        self._needed = {n for n, block in enumerate(plan.blocks) if block.role != "temporary"} | {
+            x.block for step in plan.steps for x in step.operands if not x.written}
         self._weight = {x.block: x for x in self.weights}
         self._mutable: dict[int, int] = {}
         self.state_bytes = 0
@@ -49,6 +58,11 @@ class Source:
             if plan.blocks[x.block].role == "state" and self.writes:
                 self._mutable[x.block] = self.state_bytes
                 self.state_bytes += -(-len(x.data) // 64) * 64
+        #: The weights that products read in another order.
+        self.packed = PackedWeights(self._is_constant, interface.size_names)
+
+    def _is_constant(self, block: int) -> bool:
+        return block in self._weight and block not in self._mutable
 
     @property
     def arena(self) -> int:
@@ -59,17 +73,25 @@ class Source:
         """Return the source."""
         interface, plan = self.interface, self.plan
         shared = {id(s.program): s.program for s in plan.steps if isinstance(s.program, Program) and self._shares(s)}
-        products = {s.program: s.program for s in plan.steps if s.kind == "product"}
+        routines = [*dict.fromkeys(s.program for s in plan.steps if isinstance(s.program, Routine))]
         weights = [] if self.in_file else [f"{declaration(interface.name, x)};" for x in self.weights]
-        share = [share_text(interface.name)] if shared or products else []
+        share = [share_text(interface.name)] if shared or routines else []
+        run = self._run()
         return "\n\n".join([
             f'#include "{interface.name}.h"\n\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>',
             PRELUDE, *(["\n".join(weights)] if weights else []),
             f"struct {interface.name} {{\n    {interface.name}_parallel parallel;\n    void *context;\n"
-            "    unsigned char *weights, *state;\n};", *share,
-            *[product_text(dtype, c_type(dtype), interface.name) for dtype in products.values()
-              if isinstance(dtype, DType)],
-            kernels_text(plan.programs, list(shared.values())), self._run(), *runtime_text(self)]) + "\n"
+            "    unsigned char *weights, *state, *packed;\n};", *share, *self._routines(routines),
+            kernels_text(plan.programs, list(shared.values())), run, *runtime_text(self)]) + "\n"
+
+    def _routines(self, routines: Sequence[Routine]) -> Iterator[str]:
+        """Return the texts of the routines."""
+        if any(x.name == "product" for x in routines):
+            yield PRODUCTS
+        for x in routines:
+            yield _TEXTS[x.name](x.dtype, c_type(x.dtype), self.interface.name)
+        for dtype in dict.fromkeys(x.dtype for x in self.packed.calls):
+            yield packing_text(dtype, c_type(dtype))
 
     def _shares(self, step: PlannedStep) -> bool:
         return max([self.plan.blocks[x.block].nbytes for x in step.operands], default=0) >= _SHARED
@@ -102,6 +124,16 @@ class Source:
     def initial(self, weight: Weight) -> str:
         """Return the place of a weight's first contents."""
         return f"self->weights + {weight.offset}" if self.in_file else array_name(self.interface.name, weight)
+
+    def packings(self) -> list[str]:
+        """Return the calls that pack weights."""
+        found = []
+        for x in self.packed.calls:
+            t = c_type(x.dtype)
+            numbers = ", ".join(map(str, x.numbers))
+            found.append(f"ts_pack_all_{x.dtype.short}({self.pointer(x.block, f'const {t}')} + {x.offset}, {numbers}, "
+                         f"({t} *)(self->packed + {x.place}));")
+        return found
 
     @property
     def mutable(self) -> list[tuple[Weight, int]]:
@@ -142,8 +174,12 @@ class Source:
         if isinstance(step.program, Program):
             return kernel_calls(step.program, [self._typed(x) for x in step.operands],
                                 [self._offset(x) for x in step.operands], numbers, share=self._shares(step))
-        if isinstance(step.program, DType):
-            return [product_call(step.program, numbers, [self._element(x) for x in step.operands])]
+        if step.kind == "product":
+            return [self.packed.step(step, self._element)]
+        if isinstance(step.program, Routine):
+            call = padding_call if step.kind == "padding" else pooling_call
+            pointers = [self._element(x) if x.block in self._needed else "NULL" for x in step.operands]
+            return [call(step.program.dtype, numbers, pointers)]
         to, source = step.operands
         return [f"memcpy({self.pointer(to.block, c_type(uint8))} + {self._offset(to)}, "
                 f"{self.pointer(source.block, 'const void')}, {numbers[0]});"]

@@ -143,7 +143,7 @@ def write_library(plan: Plan, interface: Interface, folder: Path, *, in_file: bo
             (Path(made) / file).write_bytes(content)
         for file in files:
             os.replace(Path(made) / file, folder / file)
-    launches = sum(step.kind in ("kernel", "product") for step in plan.steps)
+    launches = sum(step.kind not in ("check", "fill") for step in plan.steps)
     return CLibrary(name, folder, tuple(sorted(files)), source.arena, source.weight_bytes, launches,
                     len(plan.programs))
 

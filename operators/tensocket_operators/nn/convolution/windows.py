@@ -223,9 +223,22 @@ def _pool(state: Any, input: Any, windows: tuple[Taps, ...]) -> tuple[Any, Any]:
         return laid_like(best, source), laid_like(chosen, source)
     out, places = empty_image(state, shape, dtype, source), empty_image(state, shape, dtypes.int64, source)
     lowest = pool_kernel.lowest(arithmetic_dtype(dtype))
-    if not images_kernel_cpu.max_images(state, out, places, source, windows, dtype, lowest):
+    if not _pooled(state, out, places, source, windows, dtype) and not images_kernel_cpu.max_images(
+            state, out, places, source, windows, dtype, lowest):
         pool_kernel.pool_array(state, out, places, source, windows, dtype)
     return _wrapped(state, out, dtype), _wrapped(state, places, dtypes.int64)
+
+
+def _pooled(state: Any, out: Any, places: Any, source: Any, windows: tuple[Taps, ...],
+            dtype: dtypes.DType) -> bool:
+    """Whether the device's registered kernel has found the largest elements: it takes dense, evenly spaced windows."""
+    kernel = state.runtime.kernels.find("pool_max", dtype.name, direct=False)
+    even = [window.even for window in windows if window.even is not None]
+    if kernel is None or len(even) < len(windows) or not (out.contiguous and places.contiguous and source.contiguous):
+        return False
+    kernel.run([out, places], [source], (tuple([window.taps for window in windows]), *zip(*even, strict=True)),
+               state.stream)
+    return True
 
 
 def _pool_by_parts(state: Any, input: Any, windows: tuple[Taps, ...], shape: tuple[int, ...]) -> tuple[Any, Any]:

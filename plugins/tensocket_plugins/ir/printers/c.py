@@ -43,7 +43,7 @@ from ..vector_access import LoadVector, StoreVector, VectorAccess, elementwise
 from .dialect import RESERVED, Dialect
 from .expressions import DEPTH, INDEX_DTYPES, ExpressionPrinter, parts, postorder
 from .helpers import HelperSet
-from .statements import lane_extent, launch_loops, uses, walk
+from .statements import lane_extent, launch_loops, loop_hint, uses, walk
 
 #: Bytes of the widest access to memory.
 WIDEST: Final = 16
@@ -317,8 +317,8 @@ class _KernelPrinter:
             stop = self.temporary(s.var.dtype, stop)
         if not isinstance(s.step, Const):
             step = self.temporary(s.var.dtype, step)
-        if s.kind is LoopKind.VECTOR and self.dialect.unroll:
-            self.line(self.dialect.unroll)
+        if hint := loop_hint(s, self.dialect, self.locals):
+            self.line(hint)
         self.counting_loop(s.var, start, stop, step, isinstance(s.step, Const) and s.step.value == 1)
         self.inner(s.body)
 

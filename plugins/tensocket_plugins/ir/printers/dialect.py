@@ -46,6 +46,7 @@ class Dialect:
         lane_index: Index of the lane within its group, likewise.
         barrier: The statement at which all lanes of a group wait.
         unroll: Line before a loop to unroll.
+        independent: Line before a loop whose iterations may run at once.
         header: First lines of every source.
         float64_header: Further lines for sources with float64.
         atomic64_header: Further lines for sources with 64-bit atomics.
@@ -83,6 +84,7 @@ class Dialect:
     lane_index: tuple[str, ...] = ()
     barrier: str = ""
     unroll: str = ""
+    independent: str = ""
     header: str = ""
     float64_header: str = ""
     atomic64_header: str = ""

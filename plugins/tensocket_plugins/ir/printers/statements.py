@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from ..nodes import (
     Assign,
@@ -66,3 +66,17 @@ def uses(s: Stmt, dialect: Dialect) -> tuple[set[str], tuple[Expr, ...]]:
         extents = tuple(extent for _, extent in s.loops)
         return set(), (*extents, *s.values, *s.identity, *s.combine.values)
     return set(), ()
+
+
+def loop_hint(s: For, dialect: Dialect, locals: Collection[str]) -> str:
+    """Return the line before a loop; empty if there is none.
+
+    Iterations of a parallel loop are independent where they only store to buffers: atomics of serial languages are
+    plain sums, and ``locals`` of a kernel are shared by its iterations.
+    """
+    if s.kind is LoopKind.VECTOR:
+        return dialect.unroll
+    if s.kind is LoopKind.PARALLEL and all(
+            isinstance(x, Let) or (isinstance(x, Store) and x.buffer not in locals) for x in s.body):
+        return dialect.independent
+    return ""
