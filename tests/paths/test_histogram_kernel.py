@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tensocket as ts
+from tensocket import dispatch
 
 
 def _values(dtype: str) -> Any:
@@ -44,3 +45,30 @@ def test_elements_themselves_give_the_range() -> None:
         assert ts.histc(ts.tensor(x, device=device).T, 5).tolist() == np.histogram(x.astype(np.float64), 5)[0].tolist()
     assert ts.histc(ts.tensor(2.0), 4).tolist() == [0.0, 0.0, 1.0, 0.0]
     assert ts.histc(ts.zeros(0), 3, 0, 1).tolist() == [0.0, 0.0, 0.0]
+
+
+_FEW = {"small": 1e-30, "large": 1e30, "usual": 1.0}
+
+
+@pytest.mark.parametrize("bins", [1, 4, 33, 1000])
+@pytest.mark.parametrize("scale", _FEW)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_elements_are_counted_as_by_the_kernel(bins: int, scale: str, dtype: str) -> None:
+    x = (np.random.default_rng(3).integers(-9, 9, 70) / 4 * _FEW[scale]).astype(dtype)
+    (counts, edges), served = (ts.histogram(ts.tensor(x), bins), dispatch.explain(ts.histogram, ts.tensor(x), bins)[0])
+    assert served.path == "host kernel"
+    composed = ts.histogram(ts.tensor(np.tile(x, 20)), bins)  # as many elements go to the kernel
+    assert edges.tolist() == composed.bin_edges.tolist()
+    assert (counts * 20).tolist() == composed.hist.tolist()
+    assert counts.tolist() == np.histogram(x.astype(np.float64), edges.numpy().astype(np.float64))[0].tolist()
+
+
+def test_one_element_has_a_range_of_one() -> None:
+    counts, edges = ts.histogram(ts.tensor(0.25), 2)
+    assert (counts.tolist(), edges.tolist()) == ([0.0, 1.0], [-0.25, 0.25, 0.75])
+
+
+def test_bins_as_narrow_as_roundings_go_to_the_kernel() -> None:
+    x = ts.tensor([1e6, 1e6 + 0.125])
+    assert dispatch.explain(ts.histogram, x, 8)[0].path != "host kernel"
+    assert ts.histogram(x, 8).hist.sum() == 2

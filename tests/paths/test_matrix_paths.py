@@ -49,7 +49,10 @@ def _right(dtype: Any) -> Any:
 
 CALLS: dict[str, Callable[[Any], Any]] = {
     "linalg.svd": lambda t: la.svd(_wide(t)), "linalg.svd thin": lambda t: la.svd(_wide(t).mT, False),
-    "linalg.svd empty": lambda t: la.svd(ts.zeros(0, 3, dtype=t)), "svd": lambda t: ts.svd(_wide(t)),
+    "linalg.svd empty": lambda t: la.svd(ts.zeros(0, 3, dtype=t)),
+    "linalg.svd empty thin": lambda t: la.svd(ts.zeros(3, 0, dtype=t), False),
+    "linalg.svd none": lambda t: la.svd(ts.zeros(0, 0, dtype=t)),
+    "svd empty": lambda t: ts.svd(ts.zeros(4, 0, dtype=t), False), "svd": lambda t: ts.svd(_wide(t)),
     "linalg.svdvals": lambda t: la.svdvals(_wide(t)), "linalg.cond": lambda t: la.cond(_square(t)),
     "linalg.cond inverse": lambda t: la.cond(_wide(t), -2), "linalg.matrix_rank": lambda t: la.matrix_rank(_wide(t)),
     "linalg.matrix_rank number": lambda t: la.matrix_rank(_square(t), atol=1.0, rtol=0.2),

@@ -131,6 +131,15 @@ def test_orthogonal_factors(lapack, rng, dtype, shape, mode):
 
 
 @pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize("shape", [(4100, 1), (1, 4100), (2, 4100, 2), (1100, 4)])
+def test_long_matrices(lapack, rng, dtype, shape):
+    a, bound = values(rng, shape, dtype), BOUNDS[dtype]
+    q, r = lapack.qr(a, "reduced")
+    near(q @ r, a, bound)
+    near(adjoint(q) @ q, np.broadcast_to(np.eye(q.shape[-1]), (*shape[:-2], *q.shape[-1:] * 2)), bound)
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
 @pytest.mark.parametrize(("left", "right"), [((1, 1), (1, 1)), ((30, 30), (30, 7)), ((5, 4, 4), (4, 3)),
                                              ((3, 3), (2, 5, 3, 1)), ((1, 6, 6), (9, 6, 2)), ((2, 1, 4, 4), (3, 4, 4))])
 @pytest.mark.parametrize("turned", [False, True])

@@ -160,11 +160,11 @@ def _spaced(state: DeviceState, start: Any, end: Any, steps: int, dtype: DType) 
     made = empty_without_data(state, steps, dtype)
     if made is not None:
         return made
-    spaced = _even_steps(start, end, steps) if dtype.category > 1 else _whole_steps(int(start), int(end), steps)
+    spaced = even_steps(start, end, steps) if dtype.category > 1 else _whole_steps(int(start), int(end), steps)
     return from_host(state, to_dtype(spaced, dtype), dtype)
 
 
-def _even_steps(start: Any, end: Any, steps: int) -> Any:
+def even_steps(start: Any, end: Any, steps: int) -> Any:
     """Return evenly spaced numbers, each counted from the nearer end, so that both ends are exact."""
     if steps < 2:
         return np.full(steps, start)
@@ -223,7 +223,7 @@ def _powers(state: DeviceState, start: Any, end: Any, steps: int, base: float, d
     made = empty_without_data(state, steps, dtype)
     if made is not None:
         return made
-    exponents = _even_steps(start, end, steps)
+    exponents = even_steps(start, end, steps)
     with np.errstate(all="ignore"):
         values = np.power(np.asarray(base, np.result_type(exponents, base)), exponents)
     return from_host(state, to_dtype(values, dtype), dtype)

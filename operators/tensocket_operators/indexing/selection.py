@@ -116,13 +116,14 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
         if x.dtype is not given[0].dtype:
             raise DtypeError("meshgrid", f"{given[0].dtype.name} and {x.dtype.name}", "all vectors have one dtype",
                              "convert them with .to(dtype)")
-        if x.device != given[0].device:
+        if x._device_state is not given[0]._device_state and x.device != given[0].device:
             raise DeviceMismatch("meshgrid", f"{given[0].device} and {x.device}", "all vectors are on one device",
                                  "move them with .to(device)")
     swap = indexing == "xy" and len(given) > 1
-    vectors = [x.reshape(-1) for x in ((given[1], given[0], *given[2:]) if swap else given)]
-    shape = tuple(x.shape[0] for x in vectors)
-    grids = [x.reshape(tuple(-1 if k == axis else 1 for k in range(len(shape)))).expand(shape)
+    vectors = (given[1], given[0], *given[2:]) if swap else given
+    shape = tuple([x.shape[0] if x.ndim else 1 for x in vectors])
+    rank = len(shape)
+    grids = [x.reshape(tuple([-1 if k == axis else 1 for k in range(rank)])).expand(shape)
              for axis, x in enumerate(vectors)]
     return (grids[1], grids[0], *grids[2:]) if swap else tuple(grids)
 

@@ -45,7 +45,17 @@ def _of_squares(run: Callable[..., Any]) -> Callable[..., Any]:
 @_of_matrices
 def svd(matrix: Array, full_matrices: bool = True, *, driver: Any = None) -> Any:
     """Return U, S and Vh."""
-    return host_linalg.svd(matrix, full_matrices) if driver is None else NotImplemented
+    if driver is not None:
+        return NotImplemented
+    return host_linalg.svd(matrix, full_matrices) if matrix.size else _svd_of_none(matrix, full_matrices)
+
+
+def _svd_of_none(matrix: Array, full: bool) -> tuple[Array, Array, Array]:
+    """Return U, S and Vh of a matrix without elements."""
+    rows, columns = matrix.shape
+    left, right = (rows, columns) if full else (0, 0)
+    kind = matrix.dtype
+    return np.eye(rows, left, dtype=kind), np.empty(0, kind), np.eye(right, columns, dtype=kind)
 
 
 @_of_matrices
@@ -53,7 +63,7 @@ def svd_of(matrix: Array, some: bool = True, compute_uv: bool = True) -> Any:
     """Return U, S and V."""
     if not compute_uv:
         return NotImplemented
-    u, s, vh = host_linalg.svd(matrix, not some)
+    u, s, vh = host_linalg.svd(matrix, not some) if matrix.size else _svd_of_none(matrix, not some)
     return u, s, vh.T
 
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.modes import ACTIVE
@@ -14,11 +16,14 @@ from tensocket_core.keys import DIM0, dtype_bit
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError, UndefinedDtype
-from tensocket_plugins.contract.launch_recorder import forbid_replay, note_constant
+from tensocket_plugins.contract.launch_recorder import RECORDERS, forbid_replay, note_constant
+from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
 from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.kit.bounded import BoundedCache
 
 from .. import creation
+from ..array_paths import array_path
+from ..creation.ranges import even_steps
 from ..differentiation.delayed import without_derivative
 from ..kinds.composite import composite
 from ..kinds.programs import Programs
@@ -268,7 +273,37 @@ def _histogram(name: str, points: Any, bins: Sequence[Any], range: Any, weight: 
 builtin_range: Final = range
 
 
-@composite("histogram(Tensor input, any bins=100, *, any range=None, Tensor? weight=None, bool density=False) -> any")
+#: The most elements and bins that NumPy counts faster than a kernel can be called.
+_FEW: Final = 1 << 10
+
+
+def _histogram_of_few(values: np.ndarray[Any, Any], bins: Any = 100, *, range: Any = None, weight: Any = None,
+                      density: bool = False) -> Any:
+    """Return counts and edges of few elements in bins of equal width over their range; NotImplemented otherwise.
+
+    Guard: bins are so wide that the kernel's rounded guess is beside the right one at most, and edges increase.
+    """
+    plain = range is None and weight is None and not density and not RECORDERS and not VALUE_OBSERVERS
+    if not plain or type(bins) is not int or not (0 < bins <= _FEW and 0 < values.size <= _FEW):
+        return NotImplemented
+    flat = values.reshape(-1)
+    low, high = float(np.minimum.reduce(flat)), float(np.maximum.reduce(flat))
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    least = bins * 8 * float(np.finfo(flat.dtype).eps) * max(-low, high)
+    if not least < high - low < _WIDEST:
+        return NotImplemented
+    edges = even_steps(low, high, bins + 1).astype(flat.dtype)
+    places = edges[:-1].searchsorted(flat, "right") - 1
+    return np.bincount(places, minlength=bins).astype(flat.dtype), edges
+
+
+#: The widest range in which no difference of float32 overflows.
+_WIDEST: Final = 1e38
+
+
+@composite("histogram(Tensor input, any bins=100, *, any range=None, Tensor? weight=None, bool density=False) -> any",
+           host_path=array_path(_histogram_of_few, HistogramResult, zero_dim=True))
 def histogram(input: Any, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
     """Return the counts of elements in bins, and the bin edges.
 

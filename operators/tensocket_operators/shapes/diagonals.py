@@ -89,8 +89,10 @@ def block_diag(*tensors: Any) -> Any:
                              "pass the matrices of a batch one by one")
     if not tensors:
         return creation.empty(1, 0)
-    dtype = result_type(tensors)
-    typed = [x if x.dtype is dtype else x.to(dtype) for x in tensors]
+    typed = list(tensors)
+    if any(x.dtype is not tensors[0].dtype for x in tensors):
+        dtype = result_type(tensors)
+        typed = [x.to(dtype) for x in tensors]
     blocks = [x if x.ndim == 2 else x.reshape((1,) * (2 - x.ndim) + tuple(x.shape)) for x in typed]
     return call(blocks_on_diagonal, blocks)
 

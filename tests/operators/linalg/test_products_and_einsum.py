@@ -93,6 +93,21 @@ def test_products_of_pairs_and_chains(place):
         assert gradgradcheck(f.kron, (t(A, grad=True), t(B, grad=True)))
 
 
+@pytest.mark.parametrize("sizes", [((1, 5), (2, 5), (3, 5)), ((2, 0), (0, 3), (1, 1)), ((31, 2), (2, 40)),
+                                   ((40, 3), (2, 40))])
+@pytest.mark.parametrize("dtype", [np.float32, np.int16, np.bool_, np.complex64])
+def test_block_diag_of_few_and_of_many_elements(sizes, dtype):
+    blocks = [np.arange(m * n).reshape(m, n).astype(dtype) for m, n in sizes]
+    expected = np.zeros((sum(m for m, _ in sizes), sum(n for _, n in sizes)), dtype)
+    row = column = 0
+    for block in blocks:
+        rows, columns = block.shape
+        expected[row:row + rows, column:column + columns] = block
+        row, column = row + rows, column + columns
+    found = f.block_diag(*[tc.tensor(x.T.copy()).T for x in blocks])
+    np.testing.assert_array_equal(np.array(found.tolist(), dtype).reshape(expected.shape), expected)
+
+
 def test_powers_of_vectors():
     x = np.array([2.0, -1.0, 3.0])
     same(f.vander(t(x)), np.vander(x))
