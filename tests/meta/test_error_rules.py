@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -82,15 +83,29 @@ class Sources:
     """The modules of a package: path to source."""
 
     def __init__(self, sources: dict[str, str]) -> None:
-        nodes = {path: list(scoped(ast.parse(source))) for path, source in sources.items()}
-        self.nodes = [(path, scope, node) for path, found in nodes.items() for scope, node in found]
-        self.calls = [(path, scope, node) for path, scope, node in self.nodes if isinstance(node, ast.Call)]
-        self.raised = {id(node.exc) for _, _, node in self.nodes if isinstance(node, ast.Raise)}
-        self.functions = {node.name for _, _, node in self.nodes if isinstance(node, ast.FunctionDef)}
+        self.calls: list[tuple[str, Scope, ast.Call]] = []
+        self.raised: set[int] = set()
+        self.functions: set[str] = set()
         self.kinds = set(CONTRACT)
-        for _, _, node in self.nodes:
-            if isinstance(node, ast.ClassDef) and any(name_of(base) in self.kinds for base in node.bases):
-                self.kinds.add(node.name)
+        #: Calls, and return statements, by the name of the function.
+        self.calls_of: dict[str, list[tuple[str, Scope, ast.Call]]] = defaultdict(list)
+        self.returns_of: dict[str, list[tuple[str, Scope, ast.expr]]] = defaultdict(list)
+        for path, source in sources.items():
+            for scope, node in scoped(ast.parse(source)):
+                self._note(path, scope, node)
+
+    def _note(self, path: str, scope: Scope, node: ast.AST) -> None:
+        if isinstance(node, ast.Call):
+            self.calls.append((path, scope, node))
+            self.calls_of[name_of(node.func)].append((path, scope, node))
+        elif isinstance(node, ast.Return) and scope and node.value:
+            self.returns_of[scope.name].append((path, scope, node.value))
+        elif isinstance(node, ast.Raise):
+            self.raised.add(id(node.exc))
+        elif isinstance(node, ast.FunctionDef):
+            self.functions.add(node.name)
+        elif isinstance(node, ast.ClassDef) and any(name_of(base) in self.kinds for base in node.bases):
+            self.kinds.add(node.name)
 
     def rules(self) -> Iterator[Rule]:
         """The third argument of every call of an error class, or of a variable that holds one."""
@@ -117,8 +132,7 @@ class Sources:
     def _values(self, path: str, scope: Scope, rule: ast.expr) -> Iterator[tuple[str, Scope, ast.expr]]:
         """Yield a function's return values, or the values that its function or callers give to a variable."""
         if isinstance(rule, ast.Call):
-            yield from ((place, where, node.value) for place, where, node in self.nodes
-                        if isinstance(node, ast.Return) and where and node.value and where.name == name_of(rule.func))
+            yield from self.returns_of[name_of(rule.func)]
         if not isinstance(rule, ast.Name) or scope is None:
             return
         for node in ast.walk(scope):
@@ -128,8 +142,8 @@ class Sources:
         if rule.id not in parameters:
             return
         index = parameters.index(rule.id)
-        for caller, where, call in self.calls:
-            if name_of(call.func) == scope.name and (caller == path or not scope.name.startswith("_")):
+        for caller, where, call in self.calls_of[scope.name]:
+            if caller == path or not scope.name.startswith("_"):
                 named = [k.value for k in call.keywords if k.arg == rule.id]
                 yield from ((caller, where, value) for value in named or call.args[index : index + 1])
 
@@ -137,12 +151,12 @@ class Sources:
 @cache
 def texts(source: str) -> str:
     """Return all string constants of a test but docstrings, as they are and without the escapes of ``match=``."""
-    tree = ast.parse(source)
-    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    found = [node.value for node in ast.walk(tree)
+    nodes = list(ast.walk(ast.parse(source)))
+    prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    found = [node.value for node in nodes
              if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose]
     found += ["".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
-              for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+              for node in nodes if isinstance(node, ast.JoinedStr)]
     return "\n".join([*found, *(re.sub(r"\\(\W)", r"\1", text) for text in found if "\\" in text)])
 
 
@@ -150,7 +164,12 @@ def untested(sources: dict[str, str], tests: list[str]) -> list[str]:
     """The rules that stand in no test."""
     whole = "\n".join(map(texts, tests))
     return [f"{rule.path}:{rule.line}: {rule.source}" for rule in Sources(sources).rules()
-            if (rule.path, rule.source) not in PASSED_ON and not (rule.pattern and re.search(rule.pattern, whole))]
+            if (rule.path, rule.source) not in PASSED_ON and not (rule.pattern and _stands(rule.pattern, whole))]
+
+
+def _stands(pattern: str, text: str) -> bool:
+    """Whether a pattern occurs in a text; most of them have no computed parts, and are looked up as they are."""
+    return bool(re.search(pattern, text)) if ".+?" in pattern else re.sub(r"\\(.)", r"\1", pattern) in text
 
 
 def sources_of(distributions: dict, *folders: str) -> dict[str, str]:
