@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tensocket_plugins.contract.dtypes import DType, float32, int32
+from tensocket_plugins.ir.digest import program_digest
 from tensocket_plugins.ir.interpreter import interpret
 from tensocket_plugins.ir.nodes import (
     Atomic,
@@ -52,6 +53,9 @@ SEQUENTIAL = Target("simt", group_size=64, parallelism=8, sequential=True)
 CPU = Target("cpu", parallelism=8)
 TARGETS = {"simt": SIMT, "limited": LIMITED, "bare": BARE, "cpu": CPU}
 
+#: Forms and digests of schedules that are right: nearly half of them are those of another target or strategy.
+RIGHT: set[tuple[str, str]] = set()
+
 every_form = pytest.mark.parametrize("form", forms.FORMS)
 every_target = pytest.mark.parametrize("target", TARGETS)
 every_strategy = pytest.mark.parametrize("strategy", Strategy, ids=lambda s: s.value)
@@ -75,8 +79,11 @@ def test_unscheduled_nest_is_right(form: str, n: int) -> None:
 def test_schedule_is_right(form: str, target: str, strategy: Strategy) -> None:
     scheduled = schedule(forms.FORMS[form](1).program, TARGETS[target], strategy)
     verify(scheduled)
-    for n in forms.SIZES:
-        forms.FORMS[form](n).check(scheduled)
+    known = form, program_digest(scheduled)
+    if known not in RIGHT:
+        for n in forms.SIZES:
+            forms.FORMS[form](n).check(scheduled)
+        RIGHT.add(known)
 
 
 @every_form

@@ -271,7 +271,7 @@ def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None, 
 
     Args:
         data: Floating-point numbers of shape [.., n, *].
-        reduce: ``sum``, ``mean``, ``prod``, ``max`` or ``min``.
+        reduce: ``sum``, ``mean``, ``prod``, ``max`` or ``amax``, ``min`` or ``amin``.
         lengths: Integers of shape [.., segments], with the dimensions of ``data`` before ``axis``.
         indices: Not supported, as in PyTorch.
         offsets: Instead of lengths, the positions at which segments begin and the last one ends: [.., segments + 1].
