@@ -21,10 +21,6 @@ _FEW: Final = 4
 _VECTOR: Final = 64
 
 
-#: Numbers of a packing, see below.
-_NUMBERS: Final = 6
-
-
 @dataclass(frozen=True, slots=True)
 class Packing:
     """Matrices of a block that ``name_init`` packs.
@@ -73,8 +69,8 @@ class PackedWeights:
         if not given.is_plain and isinstance(columns, int) and columns < _FEW:
             form = "TS_LINES"
         elif (numbers := self._numbers(y, given)) is not None:
-            place = self._place(y, numbers)
-            steps = [int(k in _matrices(given)) for k in range(len(given.x))]
+            place, batch = self._place(y, numbers), _matrices(given)
+            steps = [int(k in batch) for k in range(len(given.x))]
             given, form = replace(given, y=(*steps, *given.y[-2:])), "TS_PACKED"
             pointers[2] = f"(const {c_type(y.dtype)} *)(self->packed + {place})"
         return product_call(out.dtype, given, form, pointers, self._text)
@@ -94,8 +90,9 @@ class PackedWeights:
             return None
         count, step = (given.sizes[batch[0]], given.y[batch[0]]) if batch else (1, 0)
         n, k = given.sizes[-2:]
-        numbers = [x for x in (count, step, k, n, *given.y[-2:]) if isinstance(x, int)]
-        return tuple(numbers) if len(numbers) == _NUMBERS else None
+        numbers = (count, step, k, n, *given.y[-2:])
+        whole = tuple([x for x in numbers if isinstance(x, int)])
+        return whole if len(whole) == len(numbers) else None
 
     def _place(self, y: Operand, numbers: tuple[int, ...]) -> int:
         """Return the place of the packed y, in bytes."""

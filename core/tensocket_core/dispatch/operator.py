@@ -151,7 +151,7 @@ class Operator(AtenOverloads):
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Call the operator through its record, as dispatch modes do; keywords beyond the schema go to the function."""
-        if not keywords.keys() <= set(self.schema.names) and self.public is not None:
+        if keywords and self.public is not None and not keywords.keys() <= set(self.schema.names):
             return self.public(*args, **keywords)
         given = bound(self.schema, args, keywords)
         key = key_of(self, given)

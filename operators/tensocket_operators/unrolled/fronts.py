@@ -46,6 +46,7 @@ Closure = Callable[..., Any]
 CALLS: Final = 3
 _ATTEMPTS: Final = (CALLS, 2 * CALLS, 4 * CALLS, 8 * CALLS)  # a call inside another recording is not recorded
 LAUNCHED_CALLS = 1000
+#: The calls on devices with memory of their own, where recordings copy no contents.
 _CALLS_ON_DEVICES: Final = 64
 #: Seconds for which a call counts as one; a slower call counts as several, since recording its launches saves as much
 #: more, but at most as so many, since the first calls compile operators.
@@ -144,7 +145,7 @@ class _Front:
         if all(x._device_state.runtime.profile.host_resident for x in tensors):
             calls = max(LAUNCHED_CALLS, _MOST_CALLS * max(x._array.size for x in tensors) // ELEMENTS_PER_CALL)
         else:
-            calls = _CALLS_ON_DEVICES  # recordings there copy no contents
+            calls = _CALLS_ON_DEVICES
         return self._patient(key, notes, repeated, calls)
 
     def _patient(self, key: Any, notes: Notes, repeated: Closure, calls: int) -> Closure:
