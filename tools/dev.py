@@ -96,7 +96,7 @@ def install(env: Path, folders: Sequence[str], requirements: Sequence[str]) -> N
         return
     editable = [] if current else [word for folder in folders for word in ("-e", f"./{folder}")]
     say(f"Installing into {env.name}: {', '.join([*editable[1::2], *missing])}")
-    pip = [tool(env, "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip: list[str | Path] = [tool(env, "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     must([*pip, *BUILD, *missing], quiet=True)
     if editable:
         must([*pip, "--no-build-isolation", *editable], quiet=True)

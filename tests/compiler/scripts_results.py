@@ -231,6 +231,35 @@ def captured_tensor_takes_other_forms(compiled):
             yield outcome(run, vector())
 
 
+def captured_tensor_moves_between_forms(compiled):
+    w = torch.ones(2, 2)
+    run = compiled(lambda x: w.sum(0).repeat(2) * x if w.dim() == 2 else w.sum() * x)
+    forms = (torch.ones(2, 2), torch.arange(4.0), torch.ones(2, 3), torch.ones(2, 2).t(), torch.ones(1, 2, 2),
+             torch.arange(4.0).double(), torch.ones(4).expand(2, 4))
+    for k in range(4 * len(forms)):
+        w.data = forms[k % len(forms)].clone() if k % 3 else forms[k % len(forms)]
+        for _ in range(2):
+            yield outcome(run, vector())
+
+
+def captured_tensor_is_replaced_before_a_call_replaces_it(compiled):
+    class State:
+        kept = torch.ones(4)
+    state = State()
+
+    def f(x):
+        y = state.kept * x
+        if x.dim() == 1:
+            return y
+        state.kept = y.sum(0)
+        return y
+    run = compiled(f)
+    for k in range(3 * CALLS):
+        if k % 3 == 0:
+            state.kept = torch.full((4,), float(k))
+        yield outcome(run, vector() if k < CALLS else torch.ones(2, 4)), told(state.kept)
+
+
 def captured_tensors_become_one(compiled):
     a, b = vector(), vector()
 

@@ -534,7 +534,7 @@ def test_a_place_without_a_value():
 
 
 def test_tables_of_places_end():
-    places = MovingPlaces()
+    places = MovingPlaces(has_options=True)
     for k in range(ROUNDS):
         assert places.add([Place({}, f".k{k}", "x")])
     assert not places.add([Place({}, ".k", "x")])

@@ -26,7 +26,7 @@ class LoweredFunction(CompiledFunction):
     """
 
     warm = 0
-    resizes = False
+    resizes = has_options = False
 
     def __init__(self, function: Callable[..., Any], lowering: Lowering, *, fullgraph: bool = False,
                  dynamic: bool | None = None) -> None:

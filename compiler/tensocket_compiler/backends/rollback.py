@@ -43,12 +43,17 @@ class Rollback:
                         if isinstance(part, ArrayPart) and part.owner.flags.writeable]
         known = [*tensors, *[part.owner for part in guards.parts if isinstance(part.owner, Tensor)]]
         self._slots = [(x, {name: getattr(x, name) for name in TENSOR_SLOTS}) for x in known]
+        self._moving = [(place, place.read(), place.save()) for place in guards.moving]
         self._contents = SavedContents()
         self.preserve = self._contents.preserve
 
     def gradients_changed(self) -> bool:
         """Whether the gradient of any known tensor is another one."""
         return any(x._grad is not slots["_grad"] for x, slots in self._slots)
+
+    def replaced(self) -> list[str]:
+        """Return the paths of moving places that hold another object now."""
+        return [place.path for place, held, _ in self._moving if place.read() is not held]
 
     def effects(self) -> list[Effect]:
         """Return the changes of the program's state since the beginning."""
@@ -61,6 +66,9 @@ class Rollback:
             for name, value in slots.items():
                 if getattr(tensor, name) is not value:
                     setattr(tensor, name, value)
+        for place, held, put_back in self._moving:
+            if place.read() is not held:
+                put_back()
         for array, elements in self._arrays:
             if array.tobytes() != elements.tobytes():
                 array[...] = elements

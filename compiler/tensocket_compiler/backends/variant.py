@@ -171,8 +171,8 @@ def lower(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...], k
         CannotRecord: The call has no place in a graph.
         Exception: The backend's error.
     """
-    captured = [part.owner for part in guards.parts if isinstance(part, TensorPart)]
-    arguments = ArgumentGuard(args, kwargs, captured, guards.exact)
+    captured = guards.captured
+    arguments = ArgumentGuard(args, kwargs, captured, guards.exact, guards.moving)
     tensors = arguments.matches(args, kwargs) or []
     for refusal in arguments.refusals:
         raise CannotRecord(str(refusal))
@@ -192,6 +192,8 @@ def lower(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...], k
             raise CannotRecord(f"it raised {type(error).__name__} when it was called once more") from error
         if rollback.gradients_changed():
             raise CannotRecord("it assigns gradients")
+        for path in rollback.replaced():
+            raise CannotRecord(f"it replaces {path}, which the program replaces between calls too")
         result = outputs.maker(value)
         effects = rollback.effects()
         assigns = [_assign(effect, outputs, recorder) for effect in effects]
@@ -220,17 +222,15 @@ def _sources(function: Any, guards: Guards, arguments: ArgumentGuard, tensors: S
     """Return the tensors that a run may use, with paths as in programs: parameters' names for arguments."""
     names = lowering.parameter_names(function)
     root = f"{type(function).__name__}."
-    captured = [(part.owner, f"self.{part.path.removeprefix(root)}" if part.path.startswith(root) else part.path)
-                for part in guards.parts if isinstance(part, TensorPart)]
-    given = []
+    found = [(part.owner, part.path) for part in guards.parts if isinstance(part, TensorPart)]
     for x, path in zip(tensors, arguments.tensor_paths, strict=True):
         words = path.split(" ", 1)
         if words[0] == "argument":
             number, _, rest = words[1].partition("[")
             k = int(number)
             path = (names[k] if k < len(names) else f"args_{k}") + (f"_{rest}" if rest else "")
-        given.append((x, path))
-    return [*captured, *given]
+        found.append((x, path))
+    return [(x, f"self.{path.removeprefix(root)}" if path.startswith(root) else path) for x, path in found]
 
 
 def _assign(effect: Effect, outputs: _Outputs, recorder: CallRecorder) -> tuple[Callable[[Any], None], Maker]:

@@ -76,10 +76,11 @@ class CompiledFunction:
         limit: Most attempts to capture the function for other reasons than sizes; None for that of the settings.
         warm: Calls before the first observation, in which lazy state appears.
         resizes: Whether calls that differ in sizes only share guards.
+        has_options: Whether graphs read options, such as learning rates, at each call.
     """
 
     warm = WARM
-    resizes = True
+    resizes = has_options = True
 
     def __init__(self, function: Callable[..., Any], *, fullgraph: bool = False, dynamic: bool | None = None,
                  check: int | None = None, background: bool = False, parts: Parts | None = None,
@@ -140,7 +141,7 @@ class CompiledFunction:
             self._calls = 0 if self._outer is None else self.warm  # parts have been called before
             self._attempts = self._failures = self._observations = self._refusals = self._pause = 0
             self._waiting: list[Waiting] = []
-            self._moving = MovingPlaces()
+            self._moving = MovingPlaces(self.has_options)
             self._compilation: Compilation | None = None
 
     def __reduce__(self) -> Any:

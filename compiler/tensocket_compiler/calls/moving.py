@@ -34,9 +34,13 @@ class MovingPlaces:
 
     A place is one of them if a call replaces its tensor, or if it has been replaced twice between calls: a tensor that
     is replaced once, by the conversion of a model, say, costs no look at each call.
+
+    Args:
+        has_options: Whether graphs read options, such as learning rates, at each call.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, has_options: bool) -> None:
+        self._has_options = has_options
         self._rounds = 0
         self._places: dict[tuple[int, str], Place] = {}
         #: Places that were replaced once, and their new values.
@@ -54,7 +58,7 @@ class MovingPlaces:
     def note(self, guards: Guards) -> None:
         """Note the tensors and options that have been replaced since guards were made."""
         for effect in guards.changes():
-            place = moved_place(effect) or moved_option(effect, guards.seen)
+            place = moved_place(effect) or (moved_option(effect, guards.seen) if self._has_options else None)
             if place is None or place.key in self._places or self._rounds > ROUNDS:
                 continue
             known = self._once.get(place.key)
