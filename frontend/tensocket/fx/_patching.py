@@ -325,11 +325,15 @@ def _patch_wrapped_functions(patcher: _Patcher) -> None:
         patcher.patch_method(cls, name, _create_wrapped_method(cls, name))
 
 
-def _patch_own_functions(patcher: _Patcher) -> None:
-    """Replace the functions of this package in their modules."""
-    # These tables are of the original functions.
+def _load_tables() -> None:
+    """Make the tables of the original functions. They import modules, which must not see replacements."""
     resolve_name(len)
     PUBLIC.name_of(len)
+    _own_functions()
+
+
+def _patch_own_functions(patcher: _Patcher) -> None:
+    """Replace the functions of this package in their modules."""
     for space in _SPACES:
         _autowrap_check(patcher, vars(import_module("tensocket" + space)), set())
     for name in _METHODS_WITH_SIZES:

@@ -24,6 +24,7 @@ from ._patching import (
     _create_wrapped_func,
     _create_wrapped_method,
     _find_proxy,
+    _load_tables,
     _maybe_revert_all_patches,
     _new_patcher,
     _patch_own_functions,
@@ -366,6 +367,7 @@ class Tracer(TracerBase):
             _autowrap_check(patcher, own, self._autowrap_function_ids)
             return self.call_module(mod, forward, args, kwargs)
 
+        _load_tables()
         with _new_patcher() as patcher:
             for name, replacement in (("__getattr__", get), ("__call__", call)):
                 patcher.patch_method(Module, name, replacement, deduplicate=False)

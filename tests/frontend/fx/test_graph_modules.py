@@ -302,3 +302,13 @@ def test_a_tracer_within_a_function_is_not_pickled():
     made = fx.GraphModule(module, Local().trace(module))
     assert made._tracer_cls is None
     assert pickle.loads(pickle.dumps(made))(torch.tensor([-1.0, 2.0])).tolist() == [0.0, 2.0]
+
+
+def test_the_first_recording_of_a_process_leaves_nothing_replaced():
+    script = ("import tensocket as torch\n"
+              "layer, x = torch.nn.Linear(3, 2), torch.ones(1, 3)\n"
+              "torch.fx.symbolic_trace(torch.nn.Sequential(layer))\n"
+              "program = torch.export.export(layer, (x,))\n"
+              "assert program.module()(x).equal(layer(x)), 'export and calls work as before'\n")
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

@@ -27,6 +27,12 @@ def test_built_in_functions_are_held_statically():
     assert Net.activation is torch.tanh
 
 
+def test_code_without_a_module_defines_classes():
+    space = {"torch": torch}
+    exec("class Twice(torch.nn.Module):\n    def forward(self, x):\n        return 2 * x", space)
+    assert space["Twice"]()(torch.tensor(3.0)).item() == 6.0
+
+
 def test_functions_of_python_still_become_methods():
     assert net_method_owner(Net().contract) is not None
 

@@ -34,7 +34,7 @@ def is_built_in(value: object) -> bool:
     name, module = value.__name__, value.__module__
     if module == functions.__name__:
         return name not in _in_python() and getattr(functions, name, None) is value
-    return module.startswith("tensocket.nn.") and name in _OF_NN
+    return str(module).startswith("tensocket.nn.") and name in _OF_NN
 
 
 def hold_statically(cls: type) -> None:
