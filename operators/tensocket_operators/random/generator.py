@@ -137,11 +137,15 @@ _ASIDE: Final[dict[int, list[Generator]]] = by_thread({})
 def draws_aside() -> Iterator[list[Generator]]:
     """Run a block in which each draw of this thread has a new generator, and moves no other; the value lists them."""
     me = get_ident()
+    outer = _ASIDE.get(me)
     drawn = _ASIDE[me] = []
     try:
         yield drawn
     finally:
-        del _ASIDE[me]
+        if outer is None:
+            _ASIDE.pop(me, None)
+        else:
+            _ASIDE[me] = outer
 
 
 def every_generator() -> list[Generator]:

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import tensocket_operators as torch
+from tensocket_core.device import open_device
 from tensocket_operators import random
+from tensocket_operators.random.generator import draws_aside, generator_of
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, DtypeError, ShapeError
 
 MASK = 0xFFFFFFFF
@@ -350,3 +352,15 @@ def test_integers_of_the_whole_range_of_int64() -> None:
         same = x[np.sign(x) == sign].astype(np.float64)
         assert 850 < len(same) < 1150
         assert 850 < 2 * (np.abs(same) > 2.0**62).sum() < 1150
+
+
+def test_blocks_of_draws_aside_may_be_nested(device: str) -> None:
+    state = open_device(device)
+    before = generator_of(state).position
+    with draws_aside() as outer:
+        first = generator_of(state)
+        with draws_aside() as inner:
+            second = generator_of(state)
+        third = generator_of(state)
+    assert outer == [first, third] and inner == [second]
+    assert generator_of(state).position == before
