@@ -362,5 +362,6 @@ def test_blocks_of_draws_aside_may_be_nested(device: str) -> None:
         with draws_aside() as inner:
             second = generator_of(state)
         third = generator_of(state)
-    assert outer == [first, third] and inner == [second]
+    assert outer == [first, third]
+    assert inner == [second]
     assert generator_of(state).position == before
