@@ -61,6 +61,24 @@ def bound_of_a_type_variable(compiled):
     yield from calls(run)
 
 
+def attribute_of_a_type_variable(compiled):
+    variable = typing.TypeVar("variable")
+    variable.k = 2.0
+    run = compiled(lambda x: x * variable.k)
+    yield from calls(run)
+    variable.k = 3.0
+    yield from calls(run)
+
+
+def constraint_of_a_type_variable(compiled):
+    kind = _local(k=2.0)
+    variable = typing.TypeVar("variable", kind, int)
+    run = compiled(lambda x: x * variable.__constraints__[0].k)
+    yield from calls(run)
+    kind.k = 3.0
+    yield from calls(run)
+
+
 def attribute_of_an_alias(compiled):
     alias = typing.List[int]  # noqa: UP006
     object.__setattr__(alias, "k", 2.0)

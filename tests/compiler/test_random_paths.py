@@ -165,6 +165,7 @@ def rebuilt(code, number):
     return number if code == "{}" else Answer()
 
 
+@pytest.mark.filterwarnings("ignore:functools.partial will be:FutureWarning")  # since Python 3.13
 @pytest.mark.parametrize("seed", range(200))
 def test_a_random_path(seed):
     rng = random.Random(seed)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import operator
 import re
+import sys
 import types
+import typing
 import weakref
 from collections import OrderedDict, defaultdict, deque
 from typing import Any, Final, Generic
@@ -36,9 +38,13 @@ SEQUENCES: Final[dict[type, type[Part]]] = {list: ListPart, deque: QueuePart, se
 CONTAINERS: Final[dict[type, str]] = {
     dict: "visit_dict", list: "visit_sequence", deque: "visit_sequence", set: "visit_sequence", tuple: "visit_fixed",
     frozenset: "visit_fixed", property: "visit_fields", staticmethod: "visit_fields", classmethod: "visit_fields"}
+#: Types of variables for types, which are written in C since Python 3.12.
+_TYPE_VARIABLES: Final[list[type]] = [] if sys.version_info < (3, 12) else [
+    getattr(typing, name) for name in ("TypeVar", "ParamSpec", "TypeVarTuple", "TypeAliasType")]
 #: How to look into objects of exactly these types.
 VISITORS: Final[dict[type, str]] = {
-    **CONTAINERS, OrderedDict: "visit_dict", defaultdict: "visit_dict", types.MappingProxyType: "visit_holder",
+    **CONTAINERS, **dict.fromkeys(_TYPE_VARIABLES, "visit_type_variable"),
+    OrderedDict: "visit_dict", defaultdict: "visit_dict", types.MappingProxyType: "visit_holder",
     slice: "visit_holder", types.GenericAlias: "visit_holder", types.UnionType: "visit_holder",
     operator.itemgetter: "visit_holder", re.Match: "visit_holder",
     types.FunctionType: "visit_function", types.CellType: "visit_cell", types.MethodType: "visit_fields",

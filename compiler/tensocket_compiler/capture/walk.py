@@ -217,7 +217,19 @@ class Walk:
         self.watch(FieldsPart(value, path))
         if type(value) is functools.partial:
             self.watch(InstancePart(value, path, {}))
-            self.push_all(self.watch(NamesPart(value.__dict__, path, self.whole)), path)
+            self.visit_attributes(value, path)
+
+    def visit_type_variable(self, value: Any, path: str) -> None:
+        """Follow the fixed bound, constraints and default of a variable for types, and watch its attributes."""
+        self.visit_holder(value, path)
+        self.watch(InstancePart(value, path, {}))
+        self.visit_attributes(value, path)
+
+    def visit_attributes(self, value: Any, path: str) -> None:
+        """Watch the attributes in the dict of an object, if it has one."""
+        space = instance_dict(value)
+        if space is not None:
+            self.push_all(self.watch(NamesPart(space, path, self.whole)), path)
 
     def visit_getter(self, value: Any, path: str) -> None:
         """Note the names of the attributes or the method that a getter reads."""
@@ -290,9 +302,7 @@ class Walk:
         facts = self.watch(InstancePart(value, path, slots))
         self.push(kind, kind.__qualname__)
         self.push_all([fact for fact in facts if fact[0][1:] in slots], path)
-        space = instance_dict(value)
-        if space is not None:
-            self.push_all(self.watch(NamesPart(space, path, self.whole)), path)
+        self.visit_attributes(value, path)
         for base, visit in kinds.CONTAINERS.items():
             if issubclass(kind, base):
                 getattr(self, visit)(value, path)
