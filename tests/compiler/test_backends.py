@@ -405,3 +405,24 @@ def test_methods_and_other_callables():
     for _ in range(2):
         module(torch.ones(1, 2))
     assert counter.frame_count == count + 1
+
+
+def test_a_call_that_replaces_what_the_program_replaces():
+    class State:
+        kept = torch.ones(4)
+
+    state = State()
+
+    def f(x):
+        if x.dim() == 2:
+            state.kept = x.sum(0)
+        return state.kept * x
+
+    run = torch.compile(f, backend="eager")
+    for k in range(6):
+        state.kept = torch.full((4,), float(k))
+        assert run(torch.ones(4)).tolist() == [k] * 4
+    state.kept = torch.zeros(4)
+    assert run(torch.ones(2, 4)).tolist() == [[2.0] * 4] * 2
+    assert state.kept.tolist() == [2.0] * 4
+    assert run._compiled.reasons == ["it replaces state.kept, which the program replaces between calls too"]

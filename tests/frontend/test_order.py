@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import traceback
 
 import numpy as np
@@ -102,6 +103,7 @@ def in_child(names):
     child = os.fork()
     if child == 0:
         os.close(reading)
+        signal.alarm(120)  # ends a child that hangs
         os.write(writing, "".join(map(error_of, names)).encode()[:60_000])
         os._exit(0)
     os.close(writing)
