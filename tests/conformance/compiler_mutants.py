@@ -73,7 +73,7 @@ MUTANTS: dict[str, list[Mutant]] = {
         Mutant("capture.object_words:ClassPart.words", "yield 0, id(self.owner) + layout().type_version", "yield from ()", "values_read"),
         Mutant("capture.object_words:TensorPart.words", "if TENSOR_SLOTS[name] not in self.cut", "if name != \"_array\" and TENSOR_SLOTS[name] not in self.cut", "tensors_replaced"),
         Mutant("capture.state:state_parts", "parts: list[Part] = []", "parts: list[Part] = []\n    return parts", "modes"),
-        Mutant("capture.walk:Walk.visit_instance", "self.push_all(self.watch(NamesPart(space, path, self.whole)), path)", "pass", "values_read"),
+        Mutant("capture.walk:Walk.visit_attributes", "self.push_all(self.watch(NamesPart(space, path, self.whole)), path)", "pass", "values_read"),
         Mutant("capture.walk:Walk.visit_dict", "self.push(pair[1], path + label)", "pass", "sgd"),
         Mutant("capture.guards:Guards.changed", "if found is not None:\n            return found", "if found is not None:\n            continue", "values_read"),
         Mutant("capture.pure:is_pure", "owner = getattr(function, \"__self__\", None)", "return True", "numbers_of_python"),

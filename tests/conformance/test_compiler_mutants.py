@@ -26,6 +26,14 @@ def test_a_planted_defect_is_found(mutant, run_cases, monkeypatch):
     assert results[f"T5.state.{mutant.case}"].outcome is Outcome.FAIL
 
 
+@pytest.mark.parametrize("area", MUTANTS)
+def test_every_mutant_fits_the_source(area, monkeypatch):
+    """Also those that this run does not look for."""
+    for mutant in MUTANTS[area]:
+        with monkeypatch.context() as planted:
+            plant(planted, mutant)
+
+
 def test_a_mutant_has_to_fit_the_source(monkeypatch):
     mutant = MUTANTS["guards"][0]
     with pytest.raises(AssertionError, match="has 0 times 'no such text'"):
