@@ -1,4 +1,6 @@
-"""Native entries of functions that NumPy rounds differently or in several calls: made when a call is small enough for them, not before."""
+"""Native entries of functions that NumPy rounds differently or computes in several calls: made when a call is small
+enough for them, not before.
+"""
 
 from __future__ import annotations
 
