@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from tensocket_core.device import DeviceState
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.kit.bounded import BoundedCache
@@ -61,7 +63,9 @@ def small_draw(state: DeviceState, formula: Any, dtype: DType, words: int, shape
         numbers: Further arguments of the formula.
     """
     # Zeros have two signs; NaN equals no key, so that its draws are never ahead.
-    key = state, formula, dtype, *(numbers if all(numbers) else map(repr, numbers))
+    key: Any = (state, formula, dtype)
+    if numbers:
+        key = *key, *(numbers if all(numbers) else map(repr, numbers))
     found = _STRETCHES.get(key)
     if found is None:
         known = state.programs.get((formula, dtype))
@@ -83,5 +87,7 @@ def small_draw(state: DeviceState, formula: Any, dtype: DType, words: int, shape
         first, found.missed = offset, 0
         found.drawn = seed, offset, offset + _BLOCKS, drawn
     at = (offset - first) * 4 // words
+    if not shape:
+        return np.asarray(drawn[at])  # of a NumPy scalar: a new array
     made = drawn[at: at + count].copy()
     return made if len(shape) == 1 else made.reshape(shape)

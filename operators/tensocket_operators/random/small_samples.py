@@ -20,8 +20,10 @@ from tensocket_plugins.kit.bounded import BoundedCache
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from .ahead import FEW, small_draw
-from .distributions import INT_RANGE, NORMAL, UNIFORM, integers64
+from .distributions import INT_RANGE, NORMAL, NORMAL_SCALED, UNIFORM, integers64
 from .generator import Generator
+
+_FLOAT32: Final = dtype_bit(dtypes.float32)
 
 
 def _small(input: Any) -> tuple[DeviceState, DType] | None:
@@ -46,6 +48,16 @@ def small_normal(mean: Any, std: Any, generator: Generator | None) -> Any:
     return None if drawn is None else wrap(np.asarray(_scaled(drawn, spread, centre)), mean._key & ~DIM0)
 
 
+def small_scaled(mean: float, std: float, shape: tuple[int, ...], state: DeviceState, generator: Generator | None
+                 ) -> Any:
+    """Return few normal numbers of float32 with a mean and a standard deviation; None for other calls."""
+    count = math.prod(shape)
+    if not 0 < count <= FEW or not std >= 0:
+        return None
+    drawn = small_draw(state, NORMAL_SCALED[0], dtypes.float32, 1, shape, count, generator, (std, mean))
+    return None if drawn is None else wrap(drawn, state.key | _FLOAT32)
+
+
 @quiet
 def _scaled(drawn: Any, spread: Any, centre: Any) -> Any:
     return drawn * spread + centre
@@ -57,7 +69,7 @@ def small_bernoulli(input: Any, generator: Generator | None) -> Any:
     if found is None:
         return None
     (state, dtype), key, array = found, input._key, input._array
-    if not all(0 <= x <= 1 for x in array.reshape(-1).tolist()):  # lists of few numbers take less time than NumPy
+    if False in [0 <= x <= 1 for x in array.reshape(-1).tolist()]:  # lists of few numbers take less time than NumPy
         return None
     wide = dtype is dtypes.float64
     drawn = small_draw(state, UNIFORM[wide], dtype, 1 + wide, array.shape, array.size, generator)
