@@ -103,11 +103,13 @@ def _remembered(factory: F, *, alike: bool, numbers: bool = False) -> F:
             args = tuple(map(_number, args))
         try:
             given = (*args[alike:], *named.values())
-            key: tuple[Any, ...] = (
-                given, *named, DEFAULT_DTYPE[0], default_state() if device is None else open_device(device))
             if alike:
                 array = args[0]._array
-                key = (*key, args[0]._key, array.shape, array.strides)
+                place = None if device is None else open_device(device)
+                key: tuple[Any, ...] = (
+                    given, *named, DEFAULT_DTYPE[0], place, args[0]._key, array.shape, array.strides)
+            else:
+                key = given, *named, DEFAULT_DTYPE[0], default_state() if device is None else open_device(device)
             found = calls.get(key)
         except (TypeError, IndexError, AttributeError, TensocketError):  # a list, or an argument of another type
             return factory(*args, device=device, **named)

@@ -69,7 +69,8 @@ def small_bernoulli(input: Any, generator: Generator | None) -> Any:
     if found is None:
         return None
     (state, dtype), key, array = found, input._key, input._array
-    if False in [0 <= x <= 1 for x in array.reshape(-1).tolist()]:  # lists of few numbers take less time than NumPy
+    values = array.reshape(-1).tolist()  # few numbers take less time than NumPy; NaN shows in the sum alone
+    if min(values) < 0 or max(values) > 1 or not sum(values) >= 0:
         return None
     wide = dtype is dtypes.float64
     drawn = small_draw(state, UNIFORM[wide], dtype, 1 + wide, array.shape, array.size, generator)
