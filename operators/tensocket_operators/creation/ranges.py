@@ -25,7 +25,7 @@ from tensocket_plugins.kit.host_memory import pooled
 
 from .base import options
 from .record import dispatch_factory, is_intercepted
-from .remembered import remembered
+from .remembered import remembered, remembered_numbers
 from .small import small_range
 
 #: Number of elements from which the host first allocates memory, so that it fails before it computes any.
@@ -120,7 +120,7 @@ def _fill_range(state: DeviceState, out: Any, first: Any, step: Any, dtype: DTyp
         )
 
 
-@remembered
+@remembered_numbers
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **rest: Any) -> Any:
     """Return ``steps`` evenly spaced values from start to end, both included."""
@@ -183,7 +183,7 @@ def _whole_steps(start: int, end: int, steps: int) -> Any:
         np.full(steps, start))
 
 
-@remembered
+@remembered_numbers
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **rest: Any) -> Any:
     """Return ``base`` to the power of ``steps`` evenly spaced exponents from start to end, both included.

@@ -138,7 +138,6 @@ class OperatorMethods:
     bitwise_not: Callable[..., Any] = _f.bitwise_not
     __invert__: Callable[..., Any] = _f.__invert__
     _neg_view: Callable[..., Any] = _f._neg_view
-    conj_physical: Callable[..., Any] = _f.conj_physical
     angle: Callable[..., Any] = _f.angle
     sgn: Callable[..., Any] = _f.sgn
     tan: Callable[..., Any] = _f.tan
@@ -437,6 +436,7 @@ class OperatorMethods:
     type_as: Callable[..., Any] = _f.method_type_as
     cpu: Callable[..., Any] = _f.method_cpu
     cuda: Callable[..., Any] = _f.method_cuda
+    conj_physical: Callable[..., Any] = _f.conj_physical
     conj: Callable[..., Any] = _f.conj
     resolve_conj: Callable[..., Any] = _f.resolve_conj
     resolve_neg: Callable[..., Any] = _f.resolve_neg

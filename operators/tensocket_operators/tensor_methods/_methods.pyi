@@ -374,9 +374,6 @@ class OperatorMethods:
     def _neg_view(self) -> Tensor:
         """The same memory as the negatives of its elements, a view."""
 
-    def conj_physical(self, *, out: Any = None) -> Tensor:
-        """Complex conjugates, as a new tensor."""
-
     def angle(self, *, out: Any = None) -> Tensor:
         """Angle of complex numbers with the positive real axis, within -pi .. pi."""
 
@@ -1409,6 +1406,9 @@ class OperatorMethods:
 
     def cuda(self, device: Any = None, non_blocking: _bool = False, memory_format: Any = None) -> Tensor:
         """Return this tensor on the device ``cuda``, or on another one given by number or name."""
+
+    def conj_physical(self, *, out: Any = None) -> Tensor:
+        """Return complex conjugates as a new tensor; a real tensor returns itself."""
 
     def conj(self) -> Tensor:
         """Return complex conjugates as a marked view of the same memory (``is_conj``); a real tensor returns itself."""

@@ -32,31 +32,6 @@ def _neg_view(input: Any) -> Any:
     return run(input)
 
 
-_conj_physical = OPERATORS['conj_physical']
-_conj_physical_table = _conj_physical.table
-
-
-@public(_conj_physical)
-def conj_physical(input: Any, *, out: Any = None) -> Any:
-    if out is not None:
-        if overridden(input, out):
-            return call_overrides(_conj_physical, input, out=out)
-        if written(_conj_physical, out, input):
-            return out
-        return write_out('conj_physical', out, conj_physical(input), exact=True, beside=(input,))
-    try:
-        key = input._key
-    except AttributeError:
-        key = foreign_key(_conj_physical, (input,))
-    if ACTIVE:
-        return run_with_modes(_conj_physical, key, (input,))
-    try:
-        run = _conj_physical_table[key]
-    except KeyError:
-        run = _conj_physical.resolve(key)
-    return run(input)
-
-
 _angle = OPERATORS['angle']
 _angle_table = _angle.table
 
@@ -221,6 +196,29 @@ def view_as_complex(input: Any) -> Any:
         run = _c_view_as_complex_table[key]
     except KeyError:
         run = _c_view_as_complex.resolve(key)
+    return run(input)
+
+
+_c_conj_physical = COMPOSITES['conj_physical']
+_c_conj_physical_table = _c_conj_physical.table
+
+
+@public(_c_conj_physical)
+def conj_physical(input: Any, *, out: Any = None) -> Any:
+    if out is not None:
+        if overridden(input, out):
+            return call_overrides(_c_conj_physical, input, out=out)
+        return write_out('conj_physical', out, conj_physical(input), exact=True, beside=(input,))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_conj_physical, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_conj_physical, key, (input,))
+    try:
+        run = _c_conj_physical_table[key]
+    except KeyError:
+        run = _c_conj_physical.resolve(key)
     return run(input)
 
 

@@ -7,9 +7,6 @@ from ...assembly import Tensor
 def _neg_view(input: Tensor) -> Tensor:
     """The same memory as the negatives of its elements, a view."""
 
-def conj_physical(input: Tensor, *, out: Any = None) -> Tensor:
-    """Complex conjugates, as a new tensor."""
-
 def angle(input: Tensor, *, out: Any = None) -> Tensor:
     """Angle of complex numbers with the positive real axis, within -pi .. pi."""
 
@@ -48,6 +45,9 @@ def view_as_complex(input: Tensor) -> Tensor:
         ShapeError: The last dimension does not have two adjacent elements, the offset is odd, or so is the stride of
             another dimension of several elements.
     """
+
+def conj_physical(input: Tensor, *, out: Any = None) -> Tensor:
+    """Return complex conjugates as a new tensor; a real tensor returns itself."""
 
 def conj(input: Tensor) -> Tensor:
     """Return complex conjugates as a marked view of the same memory (``is_conj``); a real tensor returns itself."""
