@@ -39,6 +39,8 @@ def array_path(run: Callable[..., Any], results: Callable[..., Any] | None = Non
     """
     bits = sum({dtype_bit(dtype) for dtype in accepts})
     keys = {dtype.numpy: dtype_bit(dtype) for dtype in FROM_NUMPY.values()}
+    # The constructor of a named result also takes fields one by one, which costs as much as two tensors.
+    gathered = tuple if results is None else getattr(results, "_make", None) or (lambda tensors: results(*tensors))
 
     def make(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         others = key & ~(bits | DIM0)
@@ -58,8 +60,7 @@ def array_path(run: Callable[..., Any], results: Callable[..., Any] | None = Non
                 return next_path(*args, **named)
             if type(made) is not tuple:
                 return wrap(made, own | keys[made.dtype])
-            tensors = [wrap(x, own | keys[x.dtype]) for x in made]
-            return tuple(tensors) if results is None else results(*tensors)
+            return gathered([wrap(x, own | keys[x.dtype]) for x in made])
 
         return of_arrays
 

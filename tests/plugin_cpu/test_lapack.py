@@ -225,7 +225,7 @@ def test_not_a_number_is_refused(lapack):
         lapack.svd(a, True)
 
 
-@pytest.mark.parametrize("matrix", [np.ones((5, 50)), np.ones((0, 30)), np.ones((30, 30), np.float16),
+@pytest.mark.parametrize("matrix", [np.ones((5, 500)), np.ones((0, 30)), np.ones((30, 30), np.float16),
                                     np.ones((30, 30), ">f8")])
 def test_what_numpy_serves(lapack, matrix):
     assert lapack.svd(matrix, True) is NotImplemented

@@ -146,7 +146,13 @@ def permutation(swaps: Array, rows: int) -> Array:
 
 def ldl(matrix: Array, hermitian: bool) -> tuple[Array, ...]:
     """Return L and the block-diagonal D in one lower triangle, the row exchanges, and the first zero block."""
-    factor = routines(("hetrf" if hermitian and matrix.dtype.kind == "c" else "sytrf",), matrix)[0]
+    if hermitian and matrix.dtype.kind == "c":
+        return _ldl(matrix, "hetrf")
+    return host_linalg.ldl(matrix, lambda x: _ldl(x, "sytrf"))
+
+
+def _ldl(matrix: Array, name: str) -> tuple[Array, ...]:
+    (factor,) = routines((name,), matrix)
     size = matrix.shape[-1]
 
     def run(a: Array) -> tuple[Any, Any, Any]:

@@ -21,6 +21,7 @@ from tensocket_plugins.kit import host_linalg
 
 from .batches import BatchCaller, PerMatrix
 from .blas import Library
+from .small_lapack import SmallLapack, is_small
 
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
@@ -51,6 +52,7 @@ class Lapack:
     def __init__(self, library: Library, repeats: BatchCaller) -> None:
         self._library = library
         self._repeats = repeats
+        self._small = SmallLapack(library.address, repeats)
         #: ``run(count, *arguments)`` by the routine's name; None for routines that the library lacks.
         self._found: dict[str, Callable[..., None] | None] = {}
 
@@ -86,6 +88,8 @@ class Lapack:
         Raises:
             numpy.linalg.LinAlgError: A matrix is not positive definite.
         """
+        if is_small(matrix) and matrix.shape[0] < _SMALLEST:
+            return self._small.cholesky(matrix)
         potrf = self._routine("potrf", matrix)
         if potrf is None:
             return NotImplemented
@@ -135,6 +139,10 @@ class Lapack:
 
     def solve_triangular(self, matrix: Array, right: Array, upper: bool, unit: bool) -> Any:
         """Return X with A @ X == B of triangular [..., n, n] and [..., n, k]; NotImplemented if BLAS has no routine."""
+        if is_small(matrix) and is_small(right) and right.dtype == matrix.dtype:
+            made = self._small.solve_triangular(matrix, right, upper, unit)
+            if made is not NotImplemented:
+                return made
         solve = self._routine("trsv" if right.shape[-1] == 1 else "trsm", matrix, 0)
         if solve is None or right.dtype != matrix.dtype:
             return NotImplemented
@@ -163,6 +171,8 @@ class Lapack:
 
         Rows and positions count from 1; the position 0 means that the diagonal has no zero.
         """
+        if is_small(matrix) and (made := self._small.lu(matrix)) is not NotImplemented:
+            return made
         getrf = self._routine("getrf", matrix, 1)
         if getrf is None:
             return NotImplemented
@@ -172,6 +182,10 @@ class Lapack:
         pivots, info = np.empty((*lead, min(m, n)), np.int64), np.zeros(lead, np.int64)
         getrf(count, m, n, PerMatrix(made), m, PerMatrix(pivots), PerMatrix(info))
         return np.ascontiguousarray(made.swapaxes(-1, -2)), pivots.astype(np.int32), info.astype(np.int32)
+
+    def ldl(self, matrix: Array) -> Any:
+        """Return L and D of a small symmetric [n, n] in one triangle; see ``SmallLapack.ldl``."""
+        return self._small.ldl(matrix) if is_small(matrix) else NotImplemented
 
     def least_squares(self, matrix: Array, right: Array) -> Any:
         """Return the X for which A @ X is closest to B, for [m, n] of full rank, and 0 or where U has a zero.
@@ -191,6 +205,8 @@ class Lapack:
 
     def qr(self, matrix: Array, mode: str) -> Any:
         """Return Q and R of [..., m, n], ``reduced`` or ``complete``; NotImplemented to leave the call to NumPy."""
+        if is_small(matrix) and min(matrix.shape) < _SMALLEST:
+            return self._small.qr(matrix, mode)
         least = _SMALLEST if matrix.shape[-2] * matrix.shape[-1] < _LONG else 1
         geqrf = self._routine("geqrf", matrix, least)
         orgqr = self._routine("ungqr" if matrix.dtype.kind == "c" else "orgqr", matrix, least)
@@ -221,6 +237,8 @@ class Lapack:
         return self._found[name]
 
     def _svd(self, matrix: Array, job: str) -> Any:
+        if is_small(matrix) and min(matrix.shape) < _SMALLEST:
+            return self._small.svd(matrix, job)
         gesdd = self._routine("gesdd", matrix)
         if gesdd is None:
             return NotImplemented
@@ -293,7 +311,11 @@ def install_lapack(find: Callable[[], Library | None], find_compiler: Callable[[
                 library = find()
                 private = None if library is None or not library.private else library
                 made.append(None if private is None else Lapack(private, BatchCaller(find_compiler)))
-            return NotImplemented if made[0] is None else getattr(made[0], name)(*args)
+            if made[0] is None:
+                return NotImplemented
+            method = getattr(made[0], name)
+            host_linalg.install(name, method)
+            return method(*args)
 
         return run
 
