@@ -254,3 +254,53 @@ def test_without_a_private_library_numpy_serves(monkeypatch, rng, library):
     np.testing.assert_array_equal(host_linalg.qr(b, "complete")[0], np.linalg.qr(b, "complete")[0])
     np.testing.assert_array_equal(host_linalg.svdvals(a), np.linalg.svd(a, compute_uv=False))
     np.testing.assert_array_equal(host_linalg.eigvalsh(a, "U"), np.linalg.eigvalsh(a, "U"))
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize("shape", [(1500, 5), (2000, 30), (4096, 1), (5000, 9)])
+def test_matrices_with_many_more_rows(lapack, rng, dtype, shape):
+    a, bound = values(rng, shape, dtype), BOUNDS[dtype]
+    given = a.copy()
+    found = lapack.svd(a, False)
+    if found is NotImplemented:  # few columns of complex numbers, or no compiler
+        assert shape[1] < 24
+        return
+    u, s, vh = found
+    expected = np.linalg.svd(a.astype(np.complex128), compute_uv=False)
+    assert (u.shape, s.shape, vh.shape) == (shape, shape[1:], 2 * shape[1:])
+    assert (u.dtype, s.dtype, vh.dtype) == (a.dtype, a.real.dtype, a.dtype)
+    near(s, expected, bound)
+    near(lapack.svdvals(a), expected, bound)
+    near(u * s @ vh, a, bound)
+    near(adjoint(u) @ u, np.eye(shape[1]), bound)
+    near(vh @ adjoint(vh), np.eye(shape[1]), bound)
+    np.testing.assert_array_equal(a, given)
+
+
+def test_long_columns_whose_length_overflows(lapack):
+    a = np.full((4096, 30), 3e37, np.float32)
+    assert lapack._svd_of_long(a, "N") is NotImplemented
+
+
+def test_long_matrices_of_low_rank(lapack, rng):
+    a = values(rng, (3000, 2), np.float64) @ values(rng, (2, 6), np.float64)
+    found = lapack.svdvals(a)
+    if found is not NotImplemented:
+        near(found, np.linalg.svd(a, compute_uv=False), 1e-12)
+        assert (found[2:] < 1e-10).all()
+
+
+@pytest.mark.parametrize("shape", [(1500, 3), (1500, 12), (40, 30)])
+@pytest.mark.parametrize("mode", ["reduced", "complete", "r"])
+def test_qr_of_long_matrices(lapack, rng, shape, mode):
+    a = values(rng, shape, np.float64)
+    q, r = lapack.qr(a, mode)
+    expected = np.linalg.qr(a, "complete" if mode == "complete" else "reduced")
+    near(r, expected[1], 1e-12)
+    assert r.flags.c_contiguous
+    if mode == "r":
+        assert q is None
+    else:
+        near(q @ r, a, 1e-12)
+        near(q.T @ q, np.eye(q.shape[1]), 1e-12)
+        assert q.flags.c_contiguous

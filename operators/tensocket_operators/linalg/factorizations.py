@@ -356,7 +356,7 @@ def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool =
 
 
 def _transposed_qr(matrix: Any) -> tuple[Any, Any]:
-    factors, scales = lapack.qr(matrix)
+    factors, scales = lapack.qr_by_columns(matrix) if matrix.ndim == 2 and matrix.size else lapack.qr(matrix)
     return np.swapaxes(factors, -1, -2), scales
 
 

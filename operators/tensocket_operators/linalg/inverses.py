@@ -119,13 +119,18 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
 def _pinv(matrix: Any, absolute: Any, relative: Any, hermitian: bool) -> Any:
     if hermitian:
         host_linalg.check_finite(matrix)
-        u, s, vh = np.linalg.svd(matrix, full_matrices=False, hermitian=True)
+        values, u = host_linalg.eigh(matrix, "L")
+        left, right = u, np.swapaxes(u, -1, -2).conj()
     else:
-        u, s, vh = host_linalg.svd(matrix, False)
-    top = s.max(-1, keepdims=True, initial=0)
+        u, values, vh = host_linalg.svd(matrix, False)
+        left, right = np.swapaxes(vh, -1, -2).conj(), np.swapaxes(u, -1, -2).conj()
+    sizes = np.abs(values)
+    top = sizes.max(-1, keepdims=True, initial=0)
     cut = np.maximum(np.asarray(absolute)[..., None], np.asarray(relative)[..., None] * top)
-    inverted = np.where(s > cut, 1 / np.where(s > cut, s, 1), 0).astype(s.dtype)
-    return np.swapaxes(vh, -1, -2).conj() @ (inverted[..., None] * np.swapaxes(u, -1, -2).conj())
+    used = sizes > cut
+    inverted = np.where(used, 1 / np.where(used, values, 1), 0).astype(values.dtype)
+    scaled = left * inverted[..., None, :]  # the smaller factor
+    return host_linalg.matmul(scaled, right) if matrix.ndim == 2 else scaled @ right
 
 
 def _pinv_gradient(grad: Any, matrix: Any, inverse: Any) -> Any:

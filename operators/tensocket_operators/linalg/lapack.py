@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -192,12 +192,23 @@ def solve(matrix: Array, right: Array) -> tuple[Array, ...]:
     return over_batch(run, [(right.shape[-2:], matrix.dtype), ((), np.int32)], (matrix, 2), (right, 2))
 
 
+def qr_by_columns(matrix: Array) -> tuple[Array, Array]:
+    """Return the same for one matrix, stored by columns."""
+    (geqrf,) = routines(("geqrf",), matrix)
+    factors, scales = geqrf(matrix, lwork=_work_of_qr(matrix.dtype, matrix.shape))[:2]
+    return factors, scales
+
+
+@lru_cache(64)
+def _work_of_qr(dtype: np.dtype[Any], shape: tuple[int, int]) -> int:
+    (length,) = _routines(("geqrf_lwork",), dtype)
+    return max(1, int(np.real(length(*shape)[0])))
+
+
 def qr(matrix: Array) -> tuple[Array, ...]:
     """Return R above the diagonal with reflectors below it, and the reflectors' factors."""
-    geqrf, length = routines(("geqrf", "geqrf_lwork"), matrix)
     rows, columns = matrix.shape[-2:]
-    room = max(1, int(np.real(length(rows, columns)[0]))) if rows and columns else 1
-    return over_batch(lambda a: geqrf(a, lwork=room)[:2],
+    return over_batch(qr_by_columns,
                       [((rows, columns), matrix.dtype), ((min(rows, columns),), matrix.dtype)], (matrix, 2))
 
 

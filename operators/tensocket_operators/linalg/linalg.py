@@ -147,7 +147,7 @@ def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, 
         # This keeps a gradient of zeros instead of none.
         return x.abs().masked_fill(x != 0, 1).sum(axes, keepdim)
     if ord == 2:
-        return call(length, x.abs() if x.dtype.is_complex else x, axes, keepdim)
+        return _length(x, axes, keepdim)
     size = x.abs()
     if (ord < 0 or math.isinf(ord)) and 0 in [size.shape[k] for k in axes or range(size.ndim)]:
         raise ShapeError("linalg.vector_norm", f"a tensor of shape {list(x.shape)}, ord={ord}, dim={dim}",
@@ -158,6 +158,12 @@ def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, 
         return size.sum(axes, keepdim)
     kept, size = promoted_for_arithmetic(size)
     return _root(_root(size, ord).sum(axes, keepdim), 1 / ord).to(kept)
+
+
+def _length(x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    """Return Euclidean lengths; all dimensions, or a single one, have a plan for their layout."""
+    dim = None if len(axes) == x.ndim else axes[0] if len(axes) == 1 else axes
+    return call(length, x.abs() if x.dtype.is_complex else x, dim, keepdim)
 
 
 def _with_dtype(operator: str, x: Any, dtype: Any) -> Any:
@@ -214,7 +220,7 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
     normalize_axes("linalg.matrix_norm", dim, A.ndim)  # refuses equal dimensions, and sorts
     rows, columns = (normalize_axis("linalg.matrix_norm", d, A.ndim) for d in dim)
     if ord == "fro":
-        return call(length, A.abs() if A.dtype.is_complex else A, (rows, columns), keepdim)
+        return _length(A, (rows, columns), keepdim)
     if ord in ("nuc", 2, -2):
         values = call(parts.singular_values, A.movedim((rows, columns), (-2, -1)))
         result = values.sum(-1) if ord == "nuc" else _extreme(values, -1, ord).squeeze(-1)

@@ -110,6 +110,9 @@ def matmul_floats(parts: Parts) -> Callable[[Array, Array], Array]:
             return parts.products(x, y)
         if x.size * y.size <= _FEW * x.shape[-1]:
             return np.asarray(np.matmul(x, y))
+        inner = getattr(parts.products, "inner", None) if rank == 1 == y.ndim else None
+        if inner is not None and (made := inner.of_vectors(x, y)) is not NotImplemented:
+            return made  # type: ignore[no-any-return]
         left, right = x if rank > 1 else x[None], y if y.ndim > 1 else y[:, None]
         lead = left.shape[:-2] or right.shape[:-2]
         out = parts.empty((*lead, *x.shape[-2:-1], *(y.shape[-1:] if y.ndim > 1 else ())), x.dtype)
