@@ -304,3 +304,28 @@ def test_qr_of_long_matrices(lapack, rng, shape, mode):
         near(q @ r, a, 1e-12)
         near(q.T @ q, np.eye(q.shape[1]), 1e-12)
         assert q.flags.c_contiguous
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(8, 2), (500, 7), (30, 1)])
+def test_least_squares_of_long_matrices(lapack, rng, dtype, shape):
+    a, b = values(rng, shape, dtype), values(rng, (shape[0], 3), dtype)
+    given = a.copy(), b.copy()
+    x, failed = lapack.least_squares(a, b)
+    near(x, np.linalg.lstsq(a.astype(np.float64), b.astype(np.float64))[0], BOUNDS[dtype])
+    assert (x.dtype, failed) == (a.dtype, 0)
+    np.testing.assert_array_equal((a, b)[0], given[0])
+    np.testing.assert_array_equal(b, given[1])
+
+
+def test_least_squares_of_long_matrices_without_full_rank(lapack):
+    a = np.zeros((40, 3))
+    a[:, 0] = a[:, 2] = 1
+    assert lapack.least_squares(a, np.ones((40, 1)))[1] == 2
+
+
+def test_least_squares_of_large_elements_are_scaled(lapack, rng):
+    a, b = values(rng, (40, 3), np.float32), values(rng, (40, 1), np.float32)
+    large = np.float32(2.0 ** 124)
+    expected = np.linalg.lstsq(a.astype(np.float64), b.astype(np.float64))[0]
+    near(lapack.least_squares(a * large, b * large)[0], expected, BOUNDS["float32"])

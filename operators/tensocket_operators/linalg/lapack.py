@@ -131,16 +131,17 @@ def _in_pairs(swaps: list[int]) -> bool:
 
 def permutation(swaps: Array, rows: int) -> Array:
     """Return the original matrix's row numbers in the order of the factors, computed from the row exchanges."""
-    if swaps.ndim == 1 and swaps.size <= _FEW and all(0 < other <= rows for other in swaps.tolist()):
+    others = swaps.tolist() if swaps.ndim == 1 and swaps.size <= _FEW else []
+    if others and min(others) > 0 and max(others) <= rows:
         single = list(range(rows))
-        for k, other in enumerate(swaps.tolist()):
+        for k, other in enumerate(others):
             single[k], single[other - 1] = single[other - 1], single[k]
         return np.array(single, np.int64)
     _check_swaps("lu_unpack", swaps, rows, blocks=False)
     flat = swaps.reshape((math.prod(swaps.shape[:-1]), swaps.shape[-1]))
     order, each = np.tile(np.arange(rows), (flat.shape[0], 1)), np.arange(flat.shape[0])
-    for k, others in enumerate(flat.T - 1):
-        order[each, k], order[each, others] = order[each, others], order[:, k].copy()
+    for k, partners in enumerate(flat.T - 1):
+        order[each, k], order[each, partners] = order[each, partners], order[:, k].copy()
     return order.reshape((*swaps.shape[:-1], rows))
 
 

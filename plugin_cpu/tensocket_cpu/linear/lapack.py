@@ -198,12 +198,31 @@ class Lapack:
         if gels is None or matrix.ndim > 2 or right.dtype != matrix.dtype or not right.size:
             return NotImplemented
         (m, n), k = matrix.shape, right.shape[1]
+        if m >= 4 * n and (found := self._least_squares_of_long(matrix, right)) is not NotImplemented:
+            return found
         long, short = max(m, n), min(m, n)
         a, made = np.array(matrix.T, order="C", copy=True), np.zeros((k, long), matrix.dtype)
         made[:, :m] = right.T
         work, info = np.empty(short + max(short, k) * _COLUMNS, matrix.dtype), np.zeros(1, np.int64)
         gels(1, b"N", m, n, k, a, m, made, long, work, work.size, info)
         return np.ascontiguousarray(made[:, :n].T), int(info[0])
+
+    def _least_squares_of_long(self, matrix: Array, right: Array) -> Any:
+        """Return the same for a real matrix with more rows than columns, without LAPACK's passes to scale all elements.
+
+        NotImplemented if the results overflow.
+        """
+        geqrf, ormqr, trtrs = (self._routine(name, matrix, 1) for name in ("geqrf", "ormqr", "trtrs"))
+        if geqrf is None or ormqr is None or trtrs is None or matrix.dtype.kind != "f":
+            return NotImplemented
+        (m, n), k = matrix.shape, right.shape[1]
+        a, made = np.array(matrix.T, order="C", copy=True), np.array(right.T, order="C", copy=True)
+        tau, work, info = np.empty(n, a.dtype), np.empty(max(n, k) * _COLUMNS, a.dtype), np.zeros(1, np.int64)
+        geqrf(1, m, n, a, m, tau, work, work.size, info)
+        ormqr(1, b"L", b"T", m, k, n, a, m, tau, made, m, work, work.size, info)
+        trtrs(1, b"U", b"N", b"N", n, k, a, m, made, m, info)
+        solution = np.ascontiguousarray(made[:, :n])
+        return (solution.T, int(info[0])) if np.isfinite(solution).all() else NotImplemented
 
     def qr(self, matrix: Array, mode: str) -> Any:
         """Return Q and R of [..., m, n], ``reduced`` or ``complete``; NotImplemented to leave the call to NumPy.
