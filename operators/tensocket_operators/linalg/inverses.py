@@ -67,7 +67,7 @@ triangular: Final[HostOperator] = HostOperator(
 
 
 @composite("linalg_inv(Tensor A) -> Tensor",
-           host_path=array_path(paths.inv), **LINALG)
+           host_path=array_path(paths.inv, label="linalg.inv"), **LINALG)
 def inv(A: Any) -> Any:
     """Return the inverses of square matrices.
 
@@ -79,14 +79,14 @@ def inv(A: Any) -> Any:
 
 
 @composite("inverse(Tensor input) -> Tensor",
-           host_path=array_path(paths.inv))
+           host_path=array_path(paths.inv, label="inverse"))
 def inverse_of(input: Any) -> Any:
     """Return the inverses of square matrices: ``linalg.inv``."""
     return inv(input)
 
 
 @composite("linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
-           host_path=array_path(paths.solve), **LINALG)
+           host_path=array_path(paths.solve, label="linalg.solve"), **LINALG)
 def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     """Solve A @ X == B; with ``left=False``, X @ A == B. B is a vector if it has A's shape without the last size.
 
@@ -107,7 +107,7 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
 
 @composite("linalg_solve_triangular(Tensor A, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) "
            "-> Tensor",
-           host_path=array_path(paths.solve_triangular), **LINALG)
+           host_path=array_path(paths.solve_triangular, label="linalg.solve_triangular"), **LINALG)
 def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
     """Return X with A @ X == B (or X @ A == B) for triangular A; only one triangle is read."""
     check_matrix("solve_triangular", A, square=True)
@@ -175,7 +175,7 @@ def pinv_path(matrix: Any, rcond: Any = None, hermitian: bool = False, *, atol: 
 
 
 @composite("linalg_pinv(Tensor A, any rcond=None, bool hermitian=False, *, any atol=None, any rtol=None) -> Tensor",
-           host_path=array_path(pinv_path), **LINALG)
+           host_path=array_path(pinv_path, label="linalg.pinv"), **LINALG)
 def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
     """Return pseudoinverses; singular values up to max(atol, rtol * largest) count as 0; ``rcond`` is ``rtol``."""
     check_matrix("pinv", A, square=hermitian)
@@ -185,7 +185,7 @@ def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None
 
 @composite("linalg_matrix_rank(Tensor A, any tol=None, bool hermitian=False, *, any atol=None, any rtol=None) "
            "-> Tensor",
-           host_path=array_path(paths.matrix_rank), **LINALG)
+           host_path=array_path(paths.matrix_rank, label="linalg.matrix_rank"), **LINALG)
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
     """Return the number of singular values above max(atol, rtol * largest); ``tol`` is ``atol``."""
     check_matrix("matrix_rank", A, square=hermitian)
@@ -253,7 +253,7 @@ signed_logarithm: Final[HostOperator] = HostOperator(
 
 
 @composite("linalg_det(Tensor A) -> Tensor",
-           host_path=array_path(paths.det), **LINALG)
+           host_path=array_path(paths.det, label="linalg.det"), **LINALG)
 def det(A: Any) -> Any:
     """Return the determinants of square matrices."""
     check_matrix("det", A, square=True)
@@ -261,14 +261,14 @@ def det(A: Any) -> Any:
 
 
 @composite("det(Tensor input) -> Tensor",
-           host_path=array_path(paths.det))
+           host_path=array_path(paths.det, label="det"))
 def det_of(input: Any) -> Any:
     """Return the determinants of square matrices: ``linalg.det``."""
     return det(input)
 
 
 @composite("linalg_slogdet(Tensor A) -> any",
-           host_path=array_path(paths.slogdet, SlogdetResult), **LINALG)
+           host_path=array_path(paths.slogdet, SlogdetResult, label="linalg.slogdet"), **LINALG)
 def slogdet(A: Any) -> Any:
     """Return the sign (or direction) and the logarithm of the absolute value of determinants."""
     check_matrix("slogdet", A, square=True)
