@@ -125,10 +125,12 @@ def _pinv(matrix: Any, absolute: Any, relative: Any, hermitian: bool) -> Any:
         u, values, vh = host_linalg.svd(matrix, False)
         left, right = np.swapaxes(vh, -1, -2).conj(), np.swapaxes(u, -1, -2).conj()
     sizes = np.abs(values)
-    top = sizes.max(-1, keepdims=True, initial=0)
-    cut = np.maximum(np.asarray(absolute)[..., None], np.asarray(relative)[..., None] * top)
-    used = sizes > cut
-    inverted = np.where(used, 1 / np.where(used, values, 1), 0).astype(values.dtype)
+    top = np.maximum.reduce(sizes, -1, keepdims=True, initial=0).astype(np.float64)
+    if type(absolute) is type(relative) is float:
+        used = sizes > np.maximum(absolute, relative * top)
+    else:
+        used = sizes > np.maximum(np.asarray(absolute)[..., None], np.asarray(relative)[..., None] * top)
+    inverted = np.divide(1, values, np.zeros_like(values), where=used)
     scaled = left * inverted[..., None, :]  # the smaller factor
     return host_linalg.matmul(scaled, right) if matrix.ndim == 2 else scaled @ right
 
