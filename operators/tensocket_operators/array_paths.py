@@ -9,6 +9,7 @@ and raises all errors.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from tensocket_core.device import DeviceState
@@ -50,14 +51,15 @@ def array_path(run: Callable[..., Any], results: Callable[..., Any] | None = Non
         if others != state.key or not key & DTYPE_MASK or (key & DIM0 and not zero_dim):
             return None
         own, quietly = state.key, quiet(run, -1)
+        pooled = None if label is None else partial(call_pooled, label, quietly)
 
         def of_arrays(*args: Any, **named: Any) -> Any:
             arrays = [x._array if isinstance(x, Tensor) else x for x in args]
-            large = arrays[0].size > ELEMENTS
-            if large and label is None:
+            chosen = quietly if arrays[0].size <= ELEMENTS else pooled
+            if chosen is None:
                 return next_path(*args, **named)
             try:
-                made = call_pooled(label, quietly, *arrays, **named) if large else quietly(*arrays, **named)
+                made = chosen(*arrays, **named)
             except REFUSED:
                 return next_path(*args, **named)
             if made is NotImplemented:
