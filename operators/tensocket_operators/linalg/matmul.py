@@ -163,6 +163,12 @@ def dot(input: Any, tensor: Any) -> Any:
     return input.matmul(tensor)
 
 
+@composite("vdot(Tensor input, Tensor other) -> Tensor", host_path=_product_host_path(_vectors))
+def vdot(input: Any, other: Any) -> Any:
+    """Return the inner product of two vectors; the first one is conjugated."""
+    return input.conj().dot(other)
+
+
 def _affine_host_path(key: int, state: DeviceState, body: Any) -> Any:
     kernel = None if key & AUTOGRAD else _kernel("linear", key, state)
     if kernel is None:

@@ -266,12 +266,6 @@ def adjoint(input: Any) -> Any:
     return input.transpose(-2, -1).conj()
 
 
-@composite("vdot(Tensor input, Tensor other) -> Tensor")
-def vdot(input: Any, other: Any) -> Any:
-    """Return the inner product of two vectors; the first one is conjugated."""
-    return input.conj().dot(other)
-
-
 @composite("is_complex(Tensor input) -> any", method=False)
 def is_complex(input: Any) -> bool:
     """Whether the dtype is complex."""

@@ -365,6 +365,7 @@ class OperatorMethods:
     bmm: Callable[..., Any] = _f.bmm
     mv: Callable[..., Any] = _f.mv
     dot: Callable[..., Any] = _f.dot
+    vdot: Callable[..., Any] = _f.vdot
     lu: Callable[..., Any] = _f.lu
     orgqr: Callable[..., Any] = _f.orgqr
     ormqr: Callable[..., Any] = _f.ormqr
@@ -444,7 +445,6 @@ class OperatorMethods:
     is_neg: Callable[..., Any] = _f.is_neg
     isreal: Callable[..., Any] = _f.isreal
     adjoint: Callable[..., Any] = _f.adjoint
-    vdot: Callable[..., Any] = _f.vdot
     clamp: Callable[..., Any] = _f.clamp
     clip: Callable[..., Any] = _f.clamp
     clamp_: Callable[..., Any] = _f.method_clamp_

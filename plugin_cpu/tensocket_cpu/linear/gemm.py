@@ -33,6 +33,7 @@ from ..float_gemm.addresses import gemm_address
 from ..float_gemm.routine import packs_right
 from ..threads.pool import Entry, ThreadPool
 from .blas import Library
+from .inner_products import InnerProducts
 
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
@@ -231,6 +232,9 @@ class Products:
         compiler: Compiles the routine and the loops around it.
         pool: The threads that divide the work.
         empty: ``empty(shape, dtype)`` allocates results.
+
+    Attributes:
+        inner: Products of two vectors.
     """
 
     def __init__(self, library: Library, compiler: Compiler, pool: ThreadPool,
@@ -248,6 +252,7 @@ class Products:
         self._ones = {np.dtype(name): struct.unpack("=qq", ones) for name, ones in _ONES.items()}
         self._gemm: dict[np.dtype[Any], int] = {}
         self._routine = partial(gemm_address, compiler, library)
+        self.inner = InnerProducts(library, compiler)
         self._gemv = {np.dtype(name): library.address(f"{letter}gemv") for name, letter in _LETTERS.items()}
 
     def __call__(self, x: Array, y: Array, out: Array | None = None, *, add: bool = False) -> Array:
@@ -352,6 +357,9 @@ class Products:
             if RECORDERS:
                 forbid_replay()
             vector, step = np.ascontiguousarray(vector), item
+        if size == 1 and self.inner.has(out.dtype):
+            self.inner.run(matrix, vector, out, depth, (1 if turned else ld, step // item), add)
+            return
         one, one_high = self._ones[out.dtype]
         args = _VECTOR_PACK(self._gemv[out.dtype], TRANSPOSED if turned else PLAIN, size, depth, address_of(matrix),
                             ld, address_of(vector), step // item, address_of(out), 1, one, one_high,

@@ -38,6 +38,8 @@ INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32
 _BLOCK: Final = 128
 #: The multiplications up to which NumPy is faster: its call is cheaper, and its integer loop needs no floats.
 _FEW: Final = 1 << 12
+#: The same for batches: the products of 4 x 32 x 32 matrices take NumPy 5 microseconds, and the workers' loop 15.
+_FEW_IN_BATCHES: Final = 1 << 16
 #: The most terms of a sum of 16-bit products that double precision holds exactly: 2**32 * 2**21 == 2**53.
 _LONGEST: Final = 1 << 21
 
@@ -107,9 +109,13 @@ def matmul_floats(parts: Parts) -> Callable[[Array, Array], Array]:
             few = x.size * y.shape[1] <= _FEW and not wants_kernels()
             return x.dot(y) if few else parts.products(x, y)
         if rank > 1 and y.ndim > 1:
-            return parts.products(x, y)
+            few = x.size * y.shape[-1] <= _FEW_IN_BATCHES >= y.size * x.shape[-2] and not wants_kernels()
+            return np.asarray(np.matmul(x, y)) if few else parts.products(x, y)
         if x.size * y.size <= _FEW * x.shape[-1]:
             return np.asarray(np.matmul(x, y))
+        inner = getattr(parts.products, "inner", None) if rank == 1 == y.ndim else None
+        if inner is not None and (made := inner.of_vectors(x, y)) is not NotImplemented:
+            return made  # type: ignore[no-any-return]
         left, right = x if rank > 1 else x[None], y if y.ndim > 1 else y[:, None]
         lead = left.shape[:-2] or right.shape[:-2]
         out = parts.empty((*lead, *x.shape[-2:-1], *(y.shape[-1:] if y.ndim > 1 else ())), x.dtype)

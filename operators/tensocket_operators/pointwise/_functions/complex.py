@@ -420,29 +420,6 @@ def adjoint(input: Any) -> Any:
     return run(input)
 
 
-_c_vdot = COMPOSITES['vdot']
-_c_vdot_table = _c_vdot.table
-
-
-@public(_c_vdot)
-def vdot(input: Any, other: Any, *, out: Any = None) -> Any:
-    if out is not None:
-        if overridden(input, other, out):
-            return call_overrides(_c_vdot, input, other, out=out)
-        return write_out('vdot', out, vdot(input, other), exact=True)
-    try:
-        key = input._key | other._key
-    except AttributeError:
-        key = key_of(_c_vdot, (input, other,))
-    if ACTIVE:
-        return run_with_modes(_c_vdot, key, (input, other))
-    try:
-        run = _c_vdot_table[key]
-    except KeyError:
-        run = _c_vdot.resolve(key)
-    return run(input, other)
-
-
 _c_is_complex = COMPOSITES['is_complex']
 _c_is_complex_table = _c_is_complex.table
 
@@ -465,5 +442,5 @@ def is_complex(input: Any) -> Any:
 __all__ = [
     "_conj", "_neg_view", "adjoint", "angle", "complex", "conj", "conj_physical", "conj_physical_", "imag",
     "is_complex", "is_conj", "is_neg", "isreal", "method_conj_physical_", "method_sgn_", "polar", "real",
-    "resolve_conj", "resolve_neg", "sgn", "vdot", "view_as_complex", "view_as_real",
+    "resolve_conj", "resolve_neg", "sgn", "view_as_complex", "view_as_real",
 ]
