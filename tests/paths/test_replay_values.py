@@ -151,10 +151,11 @@ def test_equal_arguments_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> N
         compared.append(x)
         return identical(x, y)
 
-    x, first, other, third = torch.ones(2, 3), (0,), tuple([0]), tuple([False])
+    x, first, other, third = torch.ones(2, 3), (0,), tuple(range(1)), (False,)
     monkeypatch.setattr(kept, "identical", counted)
     for sizes in (first, other, other, other, first, other):
         assert closure(x, sizes).tolist() == [2.0] * 3
+    assert first is not other
     assert compared == [other]
     with pytest.raises(TypeError):
         x.sum(third)

@@ -106,8 +106,8 @@ def fractional_array(state: DeviceState, out: Any, places: Any, source: Any, sam
         return False
     if not drawn:
         forbid_replay()
-    if not (drawn or (samples.min() >= 0 and samples.max() < 1)):  # positions outside of the image: the general path refuses them
-        return False
+        if not (samples.min() >= 0 and samples.max() < 1):  # outside of the image: the general path refuses them
+            return False
     sizes, outputs = source.shape[-dims:], out.shape[-dims:]
     real: Any = dtype.numpy.type
     steps = [float(real(n - k) / real(m - 1)) if m > 1 else 0.0 for n, m, k in zip(sizes, outputs, kernel, strict=True)]
