@@ -94,13 +94,17 @@ def _along_last(operator: str, state: DeviceState, dtype: DType) -> Callable[[An
 
 def _loss_host_path(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
     dtype = _FLOATS.get(key & DTYPE_MASK)
-    if key & (AUTOGRAD | DIM0) or dtype is None:
+    if key & AUTOGRAD or dtype is None:
         return None
     log_softmax, launched = _along_last("log_softmax", state, dtype), state.runtime.target is not None
     out = state.key | dtype_bit(dtype)
 
     def direct_loss(input: Any, target: Any, weight: Any, scores: bool, ignore_index: int, reduction: str) -> Any:
         x, labels = input._array, target._array
+        if x.ndim == 1 and labels.ndim == 0:  # scores of one example: a matrix of one row
+            row = wrap(x.reshape(1, -1), out), wrap(labels.reshape(1), target._key & ~DIM0)
+            loss = direct_loss(*row, weight, scores, ignore_index, reduction)
+            return wrap(loss._array.reshape(()), out)
         if launched and _can_use_kernel(state, x, labels, weight, ignore_index):
             form = nll_nest.Form(dtype, weight is not None, reduction)
             values = log_softmax_rows.below(out)(input, 1)._array if scores else x
