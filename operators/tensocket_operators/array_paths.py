@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.operator import HostPath
-from tensocket_core.keys import DIM0, DTYPE_MASK, dtype_bit
+from tensocket_core.keys import DIM0, DTYPE_MASK, SCALAR, dtype_bit
 from tensocket_core.launch.host_kernels import REFUSED
 from tensocket_core.tensor import Tensor, wrap
 from tensocket_plugins.contract import dtypes
@@ -22,12 +22,14 @@ from tensocket_plugins.kit.host_kernels_quiet import quiet
 #: The most elements of the first array; the allocator counts the memory of results of larger ones, where the time
 #: between the operators matters less.
 ELEMENTS: Final = 1 << 14
+#: Key bits of numbers behind the first tensor.
+_NUMBERS: Final = sum(SCALAR.values())
 #: The dtypes of LAPACK's real matrices.
 REAL: Final = (dtypes.float32, dtypes.float64)
 
 
 def array_path(run: Callable[..., Any], results: Callable[..., Any] | None = None, *,
-               accepts: tuple[DType, ...] = REAL, zero_dim: bool = False) -> HostPath:
+               accepts: tuple[DType, ...] = REAL, zero_dim: bool = False, numbers: bool = False) -> HostPath:
     """Return a ``host_path`` over a function of arrays.
 
     Args:
@@ -36,12 +38,13 @@ def array_path(run: Callable[..., Any], results: Callable[..., Any] | None = Non
         results: Makes the operator's result from several tensors.
         accepts: Dtypes of the tensors.
         zero_dim: Whether ``run`` takes arrays without dimensions.
+        numbers: Whether ``run`` takes numbers in the place of other tensors than the first.
     """
     bits = sum({dtype_bit(dtype) for dtype in accepts})
     keys = {dtype.numpy: dtype_bit(dtype) for dtype in FROM_NUMPY.values()}
 
     def make(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
-        others = key & ~(bits | DIM0)
+        others = key & ~(bits | DIM0 | (_NUMBERS if numbers else 0))
         if others != state.key or not key & DTYPE_MASK or (key & DIM0 and not zero_dim):
             return None
         own, quietly = state.key, quiet(run, -1)

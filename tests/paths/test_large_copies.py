@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -172,3 +174,14 @@ def test_out_shares_all_elements_or_none(count: int) -> None:
         torch.add(x[:-1], 1, out=x[1:])
     with pytest.raises(RuntimeError, match="expanded"):
         torch.add(x[1:], 1, out=torch.zeros(1).expand(count))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "float32", "int64", "complex64", "complex128"])
+@pytest.mark.parametrize("shape", [(7, 11, 1), (2047,), (20, 103), (3, 5, 400), (65500,)])
+def test_reversals_below_the_size_of_large_copies_are_numpys(shape, dtype):
+    """Few elements are NumPy's, more a kernel's; the last calls are replayed."""
+    array = np.random.default_rng(2).integers(0, 100, shape).astype(dtype)
+    x = torch.tensor(array)
+    for dims in itertools.chain(*[itertools.combinations(range(len(shape)), k + 1) for k in range(len(shape))]):
+        for _ in range(6):
+            np.testing.assert_array_equal(x.flip(dims).numpy(), np.flip(array, dims))
