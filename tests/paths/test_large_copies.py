@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import itertools
-
 import numpy as np
 import pytest
 
