@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.operator import HostPath
-from tensocket_core.keys import DIM0, DTYPE_MASK, dtype_bit
+from tensocket_core.keys import DIM0, DTYPE_MASK, SCALAR, dtype_bit
 from tensocket_core.launch.host_kernels import REFUSED
 from tensocket_core.tensor import Tensor, wrap
 from tensocket_plugins.contract import dtypes
@@ -24,12 +24,15 @@ from tensocket_plugins.kit.host_memory import call_pooled
 
 #: The most elements of the first array whose results need not come from the pool, which counts and reuses memory.
 ELEMENTS: Final = 1 << 14
+#: Key bits of numbers behind the first tensor.
+_NUMBERS: Final = sum(SCALAR.values())
 #: The dtypes of LAPACK's real matrices.
 REAL: Final = (dtypes.float32, dtypes.float64)
 
 
 def array_path(run: Callable[..., Any], results: Callable[..., Any] | None = None, *,
-               accepts: tuple[DType, ...] = REAL, zero_dim: bool = False, label: str | None = None) -> HostPath:
+               accepts: tuple[DType, ...] = REAL, zero_dim: bool = False, numbers: bool = False,
+               label: str | None = None) -> HostPath:
     """Return a ``host_path`` over a function of arrays.
 
     Args:
@@ -40,6 +43,7 @@ def array_path(run: Callable[..., Any], results: Callable[..., Any] | None = Non
         zero_dim: Whether ``run`` takes arrays without dimensions.
         label: The operator's name in errors, if ``run`` takes arrays of any size: it is what the composition calls.
             Others go to the composition.
+        numbers: Whether ``run`` takes numbers in the place of other tensors than the first.
     """
     bits = sum({dtype_bit(dtype) for dtype in accepts})
     keys = {dtype.numpy: dtype_bit(dtype) for dtype in FROM_NUMPY.values()}
@@ -47,7 +51,7 @@ def array_path(run: Callable[..., Any], results: Callable[..., Any] | None = Non
     gathered = tuple if results is None else getattr(results, "_make", None) or (lambda tensors: results(*tensors))
 
     def make(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
-        others = key & ~(bits | DIM0)
+        others = key & ~(bits | DIM0 | (_NUMBERS if numbers else 0))
         if others != state.key or not key & DTYPE_MASK or (key & DIM0 and not zero_dim):
             return None
         own, quietly = state.key, quiet(run, -1)

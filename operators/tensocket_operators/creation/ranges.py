@@ -168,11 +168,16 @@ def even_steps(start: Any, end: Any, steps: int) -> Any:
     """Return evenly spaced numbers, each counted from the nearer end, so that both ends are exact."""
     if steps < 2:
         return np.full(steps, start)
-    ends = np.asarray([start, end], complex if isinstance(start + end, complex) else float)
-    places = np.arange(steps)
+    kind = np.complex128 if isinstance(start + end, complex) else float
     with np.errstate(all="ignore"):
-        step = (ends[1] - ends[0]) / (steps - 1)
-        return np.where(places < steps // 2, ends[0] + step * places, ends[1] - step * (steps - 1 - places))
+        return steps_between(kind(start), kind(end), steps)
+
+
+def steps_between(start: Any, end: Any, steps: int) -> Any:
+    """Return what ``even_steps`` does for at least two numbers and bounds of one type, without guarding overflow."""
+    places = np.arange(steps)
+    step = (end - start) / (steps - 1)
+    return np.where(places < steps // 2, start + step * places, end - step * (steps - 1 - places))
 
 
 def _whole_steps(start: int, end: int, steps: int) -> Any:

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
+
 from tensocket_core import functions
-from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
-from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, SCALAR_MASK, dtype_bit
+from tensocket_core.keys import AUTOGRAD, DIM0, dtype_bit
 from tensocket_core.launch.numbers import check_range, plain_number
 from tensocket_core.promotion import result_type
-from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError, ShapeError
-from tensocket_plugins.contract.launch_recorder import RECORDERS
 
+from .. import creation
+from ..array_paths import array_path
 from ..differentiation.delayed import without_derivative
 from ..kinds.composite import composite
 from ..kinds.pointwise import Pointwise
 from .arithmetic import check_factor, is_float
-from .inplace import FAR, FEW_FILLED, UNCHECKED
 
 _FLOAT: Final[dict[str, Any]] = {"compute": "float", "kinds": "f", "inplace": True}
 _INNER: Final[dict[str, Any]] = {"method": False, "function": False}
@@ -346,41 +345,30 @@ def _factors(operator: str, dtype: DType, factors: dict[str, Any]) -> None:
             check_range(operator, value, dtype)
 
 
-def _fill_path(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Return a shortcut for dense arrays of float32 or float64 in the host's memory: a new array, filled by NumPy.
-
-    Guard: a number that needs no check, no gradients, at most ``FEW_FILLED`` elements. All other calls take ``fill``.
-    """
-    dtype = DTYPE_OF.get(key & DTYPE_MASK)
-    if key & ~(DTYPE_MASK | DIM0 | SCALAR_MASK) != state.key or not state.runtime.profile.host_resident or (
-            dtype is not dtypes.float32 and dtype is not dtypes.float64):
-        return None
-    made_key = state.key | dtype_bit(dtype)
-
-    def host_fill(input: Any, value: Any) -> Any:
-        array = input._array
-        if type(value) not in UNCHECKED or not -FAR < value < FAR or array.size > FEW_FILLED or RECORDERS or (
-                not array.flags.c_contiguous):
-            return next_path(input, value)
-        made = state.runtime.empty(array.shape, dtype, state.stream)
-        made.fill(value)
-        return wrap(made, made_key)
-
-    return host_fill
+def _filled_like_few(array: np.ndarray[Any, Any], value: Any) -> Any:
+    """Return what ``fill`` returns for few elements and a number that float32 holds; NotImplemented for others."""
+    if type(value) not in (bool, int, float) or not -1e38 < value < 1e38 or not array.flags.c_contiguous:
+        return NotImplemented
+    made = np.empty_like(array)
+    made.fill(value)
+    return made
 
 
-@composite("fill(Tensor input, Operand value) -> Tensor", method=False, host_path=_fill_path)
+@composite("fill(Tensor input, Operand value) -> Tensor", method=False,
+           host_path=array_path(_filled_like_few, zero_dim=True, numbers=True))
 def fill(input: Any, value: Any) -> Any:
     """Return a tensor like input with one value everywhere.
 
     Raises:
         ShapeError: The value is a tensor with dimensions.
     """
-    if not hasattr(value, "_key"):
-        return input.clone().fill_(value)
-    if value.ndim:
-        raise ShapeError("fill", f"a value of shape {list(value.shape)}",
-                         "the value is a number or a 0-dimensional tensor", "use copy_ to write a tensor")
-    return input.clone().copy_(value)
+    if hasattr(value, "_key"):
+        if value.ndim:
+            raise ShapeError("fill", f"a value of shape {list(value.shape)}",
+                             "the value is a number or a 0-dimensional tensor", "use copy_ to write a tensor")
+        return input.clone().copy_(value)
+    if input._key & ~DIM0 != input._device_state.key | dtype_bit(input.dtype):
+        return input.clone().fill_(value)  # the node of the copy, the layers of the tensor
+    return creation.empty_like(input).fill_(value)
 
 

@@ -74,6 +74,24 @@ def test_fill_keeps_the_layout_and_the_operand(device):
         f.fill(torch.ones(2, dtype=torch.int8, device=device), 1000)
 
 
+@pytest.mark.parametrize("size", [0, 3, 40000])
+def test_fill_with_a_number_keeps_layout_and_dtype(size, device):
+    base = torch.zeros(4, size, device=device)
+    for x in (base, base.t(), base[1:3], base.to(torch.int32)):
+        for value in (True, 3, 2.5, math.inf, -math.inf):
+            if math.isinf(value) and x.dtype is torch.int32:
+                continue
+            made = f.fill(x, value)
+            expected = np.full(tuple(x.shape), value).astype(str(x.dtype).split(".")[-1])
+            assert made.dtype is x.dtype
+            assert made.tolist() == expected.tolist()
+            assert made.stride() == x.clone().stride()
+            assert x.sum().item() == 0
+    assert f.fill(torch.zeros((), device=device), 2).item() == 2.0
+    with pytest.raises(ArgumentError, match="fill"):
+        f.fill(base, 1e300)
+
+
 def test_fill_gives_the_value_its_gradient():
     x, value = torch.ones(2, 3, requires_grad=True), torch.tensor(2.0, requires_grad=True)
     f.fill(x, value).sum().backward()
