@@ -47,11 +47,10 @@ _LONGEST: Final = 1 << 21
 class NumpyProducts:
     """The products of ``Products``, computed by NumPy."""
 
-    def __call__(self, x: Array, y: Array, out: Array | None = None, *, add: bool = False) -> Array:
+    def __call__(self, x: Array, y: Array, out: Array | None = None, bias: Array | None = None) -> Array:
         """Multiply matrices; see ``Products``."""
-        if add and out is not None:
-            return np.add(out, np.matmul(x, y), out)
-        return np.asarray(np.matmul(x, y, out))
+        made = np.asarray(np.matmul(x, y, out))
+        return made if bias is None else np.add(made, bias, made)
 
 
 class Parts:
@@ -77,11 +76,11 @@ class Parts:
     def _renew_lock(self) -> None:
         self._lock = threading.Lock()
 
-    def _first(self, x: Array, y: Array, out: Array | None = None, *, add: bool = False) -> Array:
+    def _first(self, x: Array, y: Array, out: Array | None = None, bias: Array | None = None) -> Array:
         with self._lock:
             if self.products == self._first:
                 self.products = self._make()
-        return self.products(x, y, out, add=add)
+        return self.products(x, y, out, bias)
 
     def halves(self, dtype: str) -> Halves:
         """Return the conversions of a 16-bit dtype."""
@@ -126,7 +125,7 @@ def matmul_floats(parts: Parts) -> Callable[[Array, Array], Array]:
 
 
 def linear_floats(parts: Parts) -> Callable[[Array, Array, Array | None], Array]:
-    """Return ``x @ weight.T + bias`` of BLAS's dtypes: a large product is added to rows that hold the bias."""
+    """Return ``x @ weight.T + bias`` of BLAS's dtypes: the routine adds large products to rows of the bias."""
 
     def linear(x: Array, weight: Array, bias: Array | None) -> Array:
         transposed = weight.T
@@ -138,9 +137,7 @@ def linear_floats(parts: Parts) -> Callable[[Array, Array, Array | None], Array]
             out: Array = x.dot(transposed)
             np.add(out, bias, out)
             return out
-        out = parts.empty((*x.shape[:-1], weight.shape[0]), x.dtype)
-        out[...] = bias
-        return parts.products(x, transposed, out, add=True)
+        return parts.products(x, transposed, bias=bias)
 
     matmul = matmul_floats(parts)
     return linear
