@@ -133,10 +133,10 @@ def linear_floats(parts: Parts) -> Callable[[Array, Array, Array | None], Array]
             return matmul(x, transposed)
         if weight.ndim != 2 or bias.shape != weight.shape[:1] or x.shape[-1] != weight.shape[1]:
             raise ValueError("the shapes do not fit")
-        if x.ndim == 2 and x.size * weight.shape[0] <= _FEW:
-            out: Array = x.dot(transposed)
-            np.add(out, bias, out)
-            return out
+        if x.size * weight.shape[0] <= _FEW and (x.ndim == 2 or x.flags.c_contiguous) and x.size:
+            rows: Array = (x if x.ndim == 2 else x.reshape(-1, x.shape[-1])).dot(transposed)
+            np.add(rows, bias, rows)
+            return rows if x.ndim == 2 else rows.reshape(*x.shape[:-1], weight.shape[0])
         return parts.products(x, transposed, bias=bias)
 
     matmul = matmul_floats(parts)
