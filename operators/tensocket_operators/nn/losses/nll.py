@@ -38,7 +38,9 @@ _ROW_NUMBERS: Final[dict[int, Any]] = {}
 #: Rows up to which row numbers are cached.
 _KEPT: Final = 4096
 #: Number of scores from which on these are read twice instead of saved as probabilities.
-_MANY: Final = 1 << 14
+#: The second number is that of dtypes and shapes without kernels.
+_MANY: Final = 1 << 19
+_MANY_OTHERS: Final = 1 << 14
 
 
 # ------------------------------------------------------------------------------------------ on arrays of the host
@@ -213,7 +215,8 @@ def classified(input: Any, target: Any, weight: Any, scores: bool, ignore_index:
     """Return ``class_loss``, recorded as one node if the weights need no gradient."""
     if weight is not None and weight.requires_grad:
         return class_loss(input, target, weight, scores, ignore_index, reduction)
+    many = _MANY if input.dtype in _FLOATS.values() and input.ndim == 2 else _MANY_OTHERS
     if scores and input.ndim > 1 and input.dtype.kind == "float" and (
-            input.numel() >= _MANY or not input._device_state.runtime.profile.host_resident):
+            input.numel() >= many or not input._device_state.runtime.profile.host_resident):
         return scored(input, target, weight, ignore_index, reduction)
     return call(COMPOSITES["class_loss"], input, target, weight, scores, ignore_index, reduction)
