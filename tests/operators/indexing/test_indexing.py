@@ -405,3 +405,29 @@ def test_items_are_set_to_a_part_of_the_tensor_itself(target, source, size, grad
     x[(tc.tensor(mask),) if masked else target] = x[source]
     near[mask if masked else target] = np.array(near[source])
     assert x.tolist() == near.tolist()
+
+
+@pytest.mark.parametrize("index", [
+    np.s_[[0, 2]], np.s_[:, [0, 2]], np.s_[..., [1, -1, 0]], np.s_[[0, 1], ..., [1, 0]], np.s_[:, None, [3]],
+    np.s_[..., [0, 4], None], np.s_[::2, [-1]], np.s_[[2, 0], [1, 1]], np.s_[[0, 1], ...], np.s_[1:, :, [0, 0, 2]],
+])
+def test_lists_of_ints(index, device):
+    x = tc.tensor(VALUES, device=device)
+    chosen = x[index]
+    assert chosen.tolist() == VALUES[index].tolist()
+    chosen.zero_()
+    assert x.tolist() == VALUES.tolist()
+
+
+@pytest.mark.parametrize("index", [np.s_[[0, 3]], np.s_[:, [-5]], np.s_[..., [5]]])
+def test_lists_out_of_range(index, device):
+    with pytest.raises(IndexOutOfRange, match=r"^\[index.*\] index .+ — an index lies between .+ — .+"):
+        tc.tensor(VALUES, device=device)[index]
+    assert tc.tensor(VALUES, device=device)[..., [0]].tolist() == VALUES[..., [0]].tolist()
+
+
+@pytest.mark.parametrize("part", [[1 << 70], [2, "a"], [{}]])
+def test_lists_that_are_no_indices(part, device):
+    with pytest.raises(IndexError, match=r"^\[index\] values of dtype .+ — an index is made of ints within 64 bits, and "
+                                         "bools — convert it to one of these$"):
+        tc.tensor(VALUES, device=device)[:, part]

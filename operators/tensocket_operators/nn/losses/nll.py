@@ -75,6 +75,19 @@ def _gather_targets(x: Any, target: Any, weight: Any, ignore_index: int) -> tupl
     return index, factor, total
 
 
+def _has_places(x: Any, labels: Any) -> bool:
+    """Whether each example has labels at several places, and there are few scores [N, C, ...]; recordings end here."""
+    if not (x.ndim > 2 and labels.shape == (*x.shape[:1], *x.shape[2:]) and 0 < x.size < _MANY_OTHERS):
+        return False
+    forbid_replay()
+    return True
+
+
+def _as_matrix(x: Any) -> Any:
+    """Return scores [N, C, ...] as a matrix with a row for each place."""
+    return np.ascontiguousarray(np.moveaxis(x, 1, -1)).reshape(-1, x.shape[1])
+
+
 def _can_use_kernel(state: DeviceState, x: Any, labels: Any, weight: Any, ignore_index: int) -> bool:
     """Whether kernels can compute the loss: the matrix is small, nothing is converted, and all labels are valid."""
     if x.ndim != 2 or labels.ndim != 1 or not 0 < x.shape[0] == labels.shape[0] or not 0 < x.size < _MANY or (
@@ -107,6 +120,10 @@ def _loss_host_path(key: int, state: DeviceState, next_path: Callable[..., Any])
             row = wrap(x.reshape(1, -1), out), wrap(labels.reshape(1), target._key & ~DIM0)
             loss = direct_loss(*row, weight, scores, ignore_index, reduction)
             return wrap(loss._array.reshape(()), out)
+        if _has_places(x, labels):
+            rows, classes = _as_matrix(x), np.ascontiguousarray(labels).reshape(-1)
+            loss = direct_loss(wrap(rows, out), wrap(classes, target._key), weight, scores, ignore_index, reduction)
+            return wrap(loss._array.reshape(labels.shape), out) if reduction == "none" else loss
         if launched and _can_use_kernel(state, x, labels, weight, ignore_index):
             form = nll_nest.Form(dtype, weight is not None, reduction)
             values = log_softmax_rows.below(out)(input, 1)._array if scores else x
@@ -140,6 +157,11 @@ def _backward_host_path(key: int, state: DeviceState, next_path: Callable[..., A
     def direct_backward(upstream: Any, input: Any, target: Any, weight: Any, scores: bool, ignore_index: int,
                         reduction: str) -> Any:
         x, labels, scale = input._array, target._array, upstream._array
+        if _has_places(x, labels):
+            rows, classes = _as_matrix(x), np.ascontiguousarray(labels).reshape(-1)
+            slope = direct_backward(wrap(scale.reshape(-1), out) if scale.ndim else upstream, wrap(rows, out),
+                                    wrap(classes, target._key), weight, scores, ignore_index, reduction)._array
+            return wrap(np.ascontiguousarray(np.moveaxis(slope.reshape(*labels.shape, -1), -1, 1)), out)
         if launched and _can_use_kernel(state, x, labels, weight, ignore_index):
             form = nll_nest.Form(dtype, weight is not None, reduction)
             shares = softmax_rows.below(out)(input, 1)._array if scores else None
