@@ -428,6 +428,6 @@ def test_lists_out_of_range(index, device):
 
 @pytest.mark.parametrize("part", [[1 << 70], [2, "a"], [{}]])
 def test_lists_that_are_no_indices(part, device):
-    with pytest.raises(IndexError, match=r"^\[index\] values of dtype .+ — an index is made of ints within 64 bits, and "
-                                         "bools — convert it to one of these$"):
+    rule = "an index is made of ints within 64 bits, and bools — convert it to one of these"
+    with pytest.raises(IndexError, match=rf"^\[index\] values of dtype .+ — {rule}$"):
         tc.tensor(VALUES, device=device)[:, part]
