@@ -62,7 +62,7 @@ def measure(timers: dict[str, list[timeit.Timer]], repetitions: int) -> dict[str
 def report(least: dict[str, list[float]], peer: str) -> list[dict[str, Any]]:
     """Print the table, and return the contents of the JSON file."""
     print(f"{'row':28}{'tensocket µs':>14}{peer + ' µs':>12}{'ratio':>8}")
-    rows = [{"row": row, "us": us, "ratio": us[1] / us[0]} for row, us in least.items()]
+    rows: list[dict[str, Any]] = [{"row": row, "us": us, "ratio": us[1] / us[0]} for row, us in least.items()]
     for row in rows:
         print(f"{row['row']:28}{row['us'][0]:14.2f}{row['us'][1]:12.2f}{row['ratio']:8.2f}")
     mean = math.exp(sum(math.log(row["ratio"]) for row in rows) / len(rows))
