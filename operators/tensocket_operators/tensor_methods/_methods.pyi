@@ -1107,6 +1107,9 @@ class OperatorMethods:
     def dot(self, tensor: Tensor, *, out: Any = None) -> Tensor:
         """Return the inner product of two vectors."""
 
+    def vdot(self, other: Tensor, *, out: Any = None) -> Tensor:
+        """Return the inner product of two vectors; the first one is conjugated."""
+
     def lu(self, pivot: _bool = True, get_infos: _bool = False, *, out: Any = None) -> Any:
         """Return ``linalg.lu_factor``, or with ``get_infos`` ``linalg.lu_factor_ex``, as a tuple."""
 
@@ -1434,9 +1437,6 @@ class OperatorMethods:
         Raises:
             ShapeError: The tensor is a vector.
         """
-
-    def vdot(self, other: Tensor, *, out: Any = None) -> Tensor:
-        """Return the inner product of two vectors; the first one is conjugated."""
 
     def clamp(self, min: Operand | None = None, max: Operand | None = None, *, out: Any = None) -> Tensor:
         """Limit elements to the range from min to max, which are numbers or tensors; None means no limit.

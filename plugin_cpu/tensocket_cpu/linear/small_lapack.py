@@ -164,11 +164,11 @@ class SmallLapack:
 
         def make() -> Workspace | None:
             k = min(m, n)
-            a, s, wide = np.zeros((m, n)), np.zeros(k), m if job == "A" else k
-            u, vh = np.zeros((m, wide) if job != "N" else 0), np.zeros((n if job == "A" else k, n) if job != "N" else 0)
+            a, s, wide, high = np.zeros((n, m)), np.zeros(k), m if job == "A" else k, n if job == "A" else k
+            u, vh = np.zeros((wide, m) if job != "N" else 0), np.zeros((n, high) if job != "N" else 0)
             integers, info = np.zeros(8 * k, np.int64), np.zeros((), np.int64)
-            # A row-major U is the transpose of the right vectors of A^T, and so on.
-            call = "dgesdd", job.encode(), n, m, a, n, s, vh, n, u, wide
+            # The arrays are transposed, so that signs are those of the same matrix in a batch.
+            call = "dgesdd", job.encode(), m, n, a, m, s, u, m, vh, high
             work = self._requested(lambda work, size: (*call, work, size, integers, info))
             return None if work is None else self._workspace(
                 (a, u, s, vh, info), (*call, work, work.size, integers, info))
@@ -177,10 +177,10 @@ class SmallLapack:
         if space is None:
             return NotImplemented
         a, u, s, vh, info = space.arrays
-        a[...] = matrix
+        a[...] = matrix.T
         space.steps[0]()
         dtype = matrix.dtype
-        vectors = (u.astype(dtype), vh.astype(dtype)) if job != "N" else (u, vh)
+        vectors = (u.T.astype(dtype, "C"), vh.T.astype(dtype, "C")) if job != "N" else (u, vh)
         values, failed = s.astype(dtype), info.item()
         self._spaces.give_back(key, space)
         _check(failed, "SVD did not converge")

@@ -91,14 +91,11 @@ def adjoint(input: Tensor) -> Tensor:
         ShapeError: The tensor is a vector.
     """
 
-def vdot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """Return the inner product of two vectors; the first one is conjugated."""
-
 def is_complex(input: Tensor) -> Any:
     """Whether the dtype is complex."""
 
 __all__ = [
     "_conj", "_neg_view", "adjoint", "angle", "complex", "conj", "conj_physical", "conj_physical_", "imag",
     "is_complex", "is_conj", "is_neg", "isreal", "method_conj_physical_", "method_sgn_", "polar", "real",
-    "resolve_conj", "resolve_neg", "sgn", "vdot", "view_as_complex", "view_as_real",
+    "resolve_conj", "resolve_neg", "sgn", "view_as_complex", "view_as_real",
 ]
