@@ -23,8 +23,9 @@ PACKAGES: Final[list[str]] = PROJECT["tool"]["tensocket"]["packages"]
 EXTRAS: Final[dict[str, list[str]]] = PROJECT["project"]["optional-dependencies"]
 #: Needs of the build backend, installed once per environment: pip's isolated builds would install them per package.
 BUILD: Final[list[str]] = [*PROJECT["build-system"]["requires"], "editables"]
-#: Files and folders of the tests that ``test-fast`` runs.
+#: Files and folders of the tests that ``test-fast`` runs, and files in these folders that it leaves out.
 FAST_TESTS: Final[list[str]] = PROJECT["tool"]["tensocket"]["fast-tests"]
+SLOW_TESTS: Final[list[str]] = PROJECT["tool"]["tensocket"]["slow-tests"]
 
 MAIN_ENV: Final = ROOT / ".venv"
 #: Environment of the contract and core alone; its tests prove that core needs no operators, backend or front end.
@@ -235,7 +236,8 @@ def test_fast() -> int:
     say("ruff")
     clean_style = run([tool(MAIN_ENV, "python"), "-m", "ruff", "check", "."])
     say("Fast tests")
-    passed = run([tool(MAIN_ENV, "python"), "-m", "pytest", "-q", "-n", "2", *FAST_TESTS])
+    ignored = [f"--ignore={name}" for name in SLOW_TESTS]
+    passed = run([tool(MAIN_ENV, "python"), "-m", "pytest", "-q", "-n", "2", *ignored, *FAST_TESTS])
     return 0 if clean_style and passed else 1
 
 

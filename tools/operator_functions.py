@@ -35,8 +35,8 @@ _AUGMENTED: Final = {
 _WITH_OUT: Final = frozenset({
     "addbmm", "addmm", "addmv", "addr", "alias_copy", "aminmax", "as_strided_copy", "baddbmm", "bmm", "bucketize",
     "cat", "chain_matmul", "cholesky", "cholesky_inverse", "cholesky_solve", "clamp", "column_stack", "complex",
-    "cross", "cummax", "cummin", "cumprod", "cumsum", "detach_copy", "diag", "diagonal_copy", "diff", "dot",
-    "dstack", "expand_copy", "fft_fft", "fft_fft2", "fft_fftn", "fft_hfft", "fft_hfft2", "fft_hfftn", "fft_ifft",
+    "conj_physical", "cross", "cummax", "cummin", "cumprod", "cumsum", "detach_copy", "diag", "diagonal_copy", "diff",
+    "dot", "dstack", "expand_copy", "fft_fft", "fft_fft2", "fft_fftn", "fft_hfft", "fft_hfft2", "fft_hfftn", "fft_ifft",
     "fft_ifft2", "fft_ifftn", "fft_ihfft", "fft_ihfft2", "fft_ihfftn", "fft_irfft", "fft_irfft2", "fft_irfftn",
     "fft_rfft", "fft_rfft2", "fft_rfftn", "fill", "float_power", "frexp", "gather", "geqrf", "hash_tensor",
     "heaviside", "histc", "histogram", "hstack", "index_add", "index_copy", "index_reduce", "index_select",
@@ -350,7 +350,7 @@ def _out_lines(operator: Operator) -> list[str]:
         operands = _operands(operator)
         # With two tensors it is the elementwise function, whose result may overwrite an operand.
         rules += f", apart={operands}" + (' if not hasattr(dim, "_key") else ()' if operator.name in _PAIRS else "")
-    elif isinstance(operator, Pointwise) or operator.name == "where":
+    elif isinstance(operator, Pointwise) or operator.name in ("conj_physical", "where"):
         rules += f", beside={_operands(operator)}"
     direct = isinstance(operator, Pointwise) and operator.count <= 2 and not operator.extras
     return ["if out is not None:", *_override_lines(operator, "out"),

@@ -164,7 +164,9 @@ def test_generated_files_are_written_where_they_differ_and_removed_where_they_ar
 
 
 def test_fast_tests_are_there_and_from_every_area(dev, root):
-    assert [name for name in dev.FAST_TESTS if not (root / name.partition("::")[0]).exists()] == []
+    named = [*dev.FAST_TESTS, *dev.SLOW_TESTS]
+    assert [name for name in named if not (root / name.partition("::")[0]).exists()] == []
+    assert all(any(name.startswith(f"{folder}/") for folder in dev.FAST_TESTS) for name in dev.SLOW_TESTS)
     assert len(set(dev.FAST_TESTS)) == len(dev.FAST_TESTS)
     areas = {"core", "plugins", "ir", "operators", "paths", "frontend", "plugin_cpu", "plugin_opencl", "conformance",
              "meta"}
@@ -179,6 +181,7 @@ def test_fast_tests_run_after_ruff_whatever_it_says(dev, monkeypatch, fails, sta
     assert dev.main(["test-fast"]) == status
     assert [command[2] for command in ran] == ["ruff", "pytest"]
     assert ran[1][-len(dev.FAST_TESTS):] == dev.FAST_TESTS
+    assert {f"--ignore={name}" for name in dev.SLOW_TESTS} < set(ran[1])
 
 
 def test_tests_that_passed_are_left_out_of_the_next_run(root, tmp_path):

@@ -72,3 +72,42 @@ def test_bins_as_narrow_as_roundings_go_to_the_kernel() -> None:
     x = ts.tensor([1e6, 1e6 + 0.125])
     assert dispatch.explain(ts.histogram, x, 8)[0].path != "host kernel"
     assert ts.histogram(x, 8).hist.sum() == 2
+
+
+@pytest.mark.parametrize("bins", [(1, 1, 1), (4, 1, 7), (2, 30, 3)])
+@pytest.mark.parametrize("count", [1, 40, 700])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_points_are_counted_in_cells(bins: tuple[int, ...], count: int, dtype: str) -> None:
+    x = (np.random.default_rng(4).integers(-9, 9, (count, 3)) / 4).astype(dtype)
+    served = dispatch.explain(ts.histogramdd, ts.tensor(x), bins)[0].path
+    assert (served == "host kernel") == (count < 700)  # NumPy counts few points, a kernel counts many
+    for device in ("cpu", "ref"):
+        counts, edges = ts.histogramdd(ts.tensor(x, device=device), bins)
+        wanted = np.histogramdd(x.astype(np.float64), [np.array(e.tolist()) for e in edges])[0]
+        assert counts.tolist() == wanted.tolist()
+        assert [len(e) for e in edges] == [many + 1 for many in bins]
+
+
+def test_cells_take_ranges_weights_and_density() -> None:
+    rng = np.random.default_rng(5)
+    x, w = rng.uniform(-1.5, 2.5, (500, 2)).astype(np.float32), rng.uniform(0, 1, 500).astype(np.float32)
+    x[0] = np.nan
+    for device in ("cpu", "ref"):
+        counts, edges = ts.histogramdd(ts.tensor(x, device=device), [3, 5], range=[-1.0, 2.0, -1.0, 1.0],
+                                       weight=ts.tensor(w, device=device), density=True)
+        wanted = np.histogramdd(x[1:], [np.array(e.tolist()) for e in edges], density=True, weights=w[1:])[0]
+        np.testing.assert_allclose(np.array(counts.tolist()), wanted, rtol=1e-5)
+
+
+def test_points_of_many_coordinates_are_composed() -> None:
+    x = np.random.default_rng(6).integers(0, 3, (300, 9)).astype(np.float32)
+    counts = ts.histogramdd(ts.tensor(x), 2).hist
+    assert counts.tolist() == np.histogramdd(x, 2)[0].tolist()
+
+
+def test_given_edges_count_beside_bins_of_equal_width() -> None:
+    x = np.random.default_rng(7).uniform(0, 1, (600, 2)).astype(np.float32)
+    given = np.array([0.0, 0.1, 0.7, 1.0], np.float32)
+    counts, edges = ts.histogramdd(ts.tensor(x), [4, ts.tensor(given)])
+    wanted = np.histogramdd(x, [edges[0].numpy().astype(np.float64), given.astype(np.float64)])[0]
+    assert counts.tolist() == wanted.tolist()

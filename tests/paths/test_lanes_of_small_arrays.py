@@ -47,7 +47,7 @@ def test_extremes_of_short_rows(dtype: str, rows: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("rows", [(5,), (6, 3), (31,), (1, 4)])
 def test_modes_of_short_rows(dtype: str, rows: tuple[int, ...]) -> None:
     """NaN equals nothing; of several most frequent numbers, the smallest is the mode."""
-    for count in COUNTS:
+    for count in (1, *COUNTS):
         x = numbers((count, *rows), dtype)
         for axis in range(1, x.ndim):
             lines = np.moveaxis(x, axis, -1).reshape(-1, x.shape[axis])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tensocket as torch
+from tensocket_plugins.contract.errors import ShapeError
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "bool", "float16", "float32", "int64", "complex64", "complex128"])
@@ -172,3 +173,41 @@ def test_out_shares_all_elements_or_none(count: int) -> None:
         torch.add(x[:-1], 1, out=x[1:])
     with pytest.raises(RuntimeError, match="expanded"):
         torch.add(x[1:], 1, out=torch.zeros(1).expand(count))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "float32", "int64", "complex64", "complex128"])
+@pytest.mark.parametrize("shape", [(7, 11, 1), (2047,), (20, 103), (3, 5, 400), (65500,)])
+def test_reversals_below_the_size_of_large_copies_are_numpys(shape, dtype):
+    """Few elements are NumPy's, more a kernel's; the last calls are replayed."""
+    array = np.random.default_rng(2).integers(0, 100, shape).astype(dtype)
+    x = torch.tensor(array)
+    for dims in itertools.chain(*[itertools.combinations(range(len(shape)), k + 1) for k in range(len(shape))]):
+        for _ in range(6):
+            np.testing.assert_array_equal(x.flip(dims).numpy(), np.flip(array, dims))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "float16", "float32", "complex64"])
+@pytest.mark.parametrize("shape", [(3, 0, 5), (0,), (5,), (7, 9), (40, 30), (30, 20, 40), (5, 3, 2, 900), (200000,)])
+def test_positions_and_selections_of_all_sizes_are_numpys(shape, dtype):
+    rng = np.random.default_rng(6)
+    array = rng.integers(-1, 2, shape).astype(dtype)
+    if dtype == "float32" and array.size:
+        array.reshape(-1)[0] = np.nan  # is not zero
+    x, mask, source = torch.tensor(array), rng.random(shape) > 0.4, rng.integers(-9, 9, shape).astype(dtype)
+    assert x.nonzero().shape == np.argwhere(array).shape
+    np.testing.assert_array_equal(x.nonzero().numpy(), np.argwhere(array))
+    np.testing.assert_array_equal(torch.argwhere(x).numpy(), np.argwhere(array))
+    for turned in (False, True):
+        t, m = (x.mT, torch.tensor(mask).mT) if turned and len(shape) > 1 else (x, torch.tensor(mask))
+        given, taken = t.numpy(), m.numpy()
+        np.testing.assert_array_equal(t.masked_select(m).numpy(), given[taken])
+        wanted = given.copy()
+        wanted[taken] = source.reshape(-1)[:taken.sum()]
+        np.testing.assert_array_equal(t.masked_scatter(m, torch.tensor(source)).numpy(), wanted)
+    np.testing.assert_array_equal(x.numpy(), array)
+
+
+@pytest.mark.parametrize("size", [20, 3000, 200000])
+def test_sources_that_are_too_small_are_refused(size):
+    with pytest.raises(ShapeError, match="source has an element for every place of the mask"):
+        torch.zeros(size).masked_scatter(torch.ones(size, dtype=torch.bool), torch.ones(size - 1))

@@ -10,6 +10,7 @@ import pytest
 import tensocket as torch
 from tensocket_core.device import open_device
 from tensocket_core.launch import replay as kept
+from tensocket_operators.explain import explain
 from tensocket_plugins.contract.launch_recorder import forbid_replay
 
 F = torch.nn.functional
@@ -60,6 +61,37 @@ def test_losses_and_gradients(dtype: str, reduction: str, weighted: bool, scores
                 np.testing.assert_allclose(plain.double().numpy(), wanted, rtol=rtol, atol=rtol)
                 found.backward(torch.ones_like(plain))
                 np.testing.assert_allclose(leaf.grad.double().numpy(), gradient, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("scores", [False, True])
+def test_losses_of_one_example_without_a_dimension_of_examples(reduction: str, weighted: bool, scores: bool) -> None:
+    run = F.cross_entropy if scores else F.nll_loss
+    for seed in range(CALLS):
+        rng = np.random.default_rng(seed)
+        x, w, label = rng.standard_normal(5), rng.random(5), seed % 5
+        leaf = torch.tensor(np.repeat(x, 2))[::2].detach().requires_grad_()
+        weight = torch.tensor(w) if weighted else None
+        for ignored in (IGNORED, 2):
+            given = torch.tensor(label), weight
+            loss = run(leaf, *given, ignore_index=ignored, reduction=reduction)
+            plain = run(leaf.detach(), *given, ignore_index=ignored, reduction=reduction)
+            wanted, gradient = expected(x[None], np.array([label]), w if weighted else None, ignored, reduction, scores)
+            assert loss.shape == plain.shape == ()
+            np.testing.assert_array_equal(plain.numpy(), loss.detach().numpy())
+            np.testing.assert_allclose(plain.item(), np.squeeze(wanted), rtol=1e-13)
+            found = torch.autograd.grad(loss, leaf)[0].numpy()
+            np.testing.assert_allclose(found, gradient[0], rtol=1e-13, atol=1e-15)
+    with pytest.raises(IndexError, match="index 5 of a dimension of size 5 — an index lies between 0 and 4"):
+        run(leaf.detach(), torch.tensor(5), weight, reduction=reduction)
+
+
+@pytest.mark.native
+def test_the_loss_of_one_example_launches_the_kernel_of_a_matrix() -> None:
+    for _ in range(CALLS):
+        F.cross_entropy(torch.ones(4), torch.tensor(1))
+    assert explain(F.cross_entropy, torch.ones(4), torch.tensor(1))[0].path == "replay"
 
 
 @pytest.mark.parametrize("run", [F.cross_entropy, F.nll_loss])

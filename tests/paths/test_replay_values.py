@@ -15,6 +15,7 @@ from tensocket_core.device import open_device
 from tensocket_core.dispatch.registry import clear_tables
 from tensocket_core.launch import replay as kept
 from tensocket_core.launch.arguments import frozen, identical
+from tensocket_operators.explain import explain
 from tensocket_plugins.contract.launch_recorder import forbid_replay, is_recording
 
 F = torch.nn.functional
@@ -142,6 +143,26 @@ def test_identical_arguments() -> None:
         frozen(([],))
 
 
+def test_equal_arguments_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    closure = kept.replayed(open_device("cpu"), [0], 2, lambda x, sizes: x.sum(sizes))
+    compared: list[Any] = []
+
+    def counted(x: Any, y: Any) -> bool:
+        compared.append(x)
+        return identical(x, y)
+
+    x, first, other, third = torch.ones(2, 3), (0,), tuple(range(1)), (False,)
+    monkeypatch.setattr(kept, "identical", counted)
+    for sizes in (first, other, other, other, first, other):
+        assert closure(x, sizes).tolist() == [2.0] * 3
+    assert first is not other
+    assert compared == [other]
+    with pytest.raises(TypeError):
+        x.sum(third)
+    with pytest.raises(TypeError):  # equal, but not identical
+        closure(x, third)
+
+
 DRAWING: dict[str, Callable[[Any], Any]] = {
     "dropout": lambda x: F.dropout(x, 0.5),
     "rrelu": lambda x: F.rrelu(x - 0.5, training=True),
@@ -169,6 +190,31 @@ def test_draws_are_those_of_a_process_that_records_nothing(name: str, monkeypatc
     np.testing.assert_array_equal(np.concatenate([x.ravel() for x in found]),
                                   np.concatenate([x.ravel() for x in run()]))
     assert len({x.tobytes() for x in found[:CALLS]}) > 1
+
+
+def test_windows_at_drawn_distances_are_those_of_given_ones() -> None:
+    """Replays take drawn numbers without a look at them, and look at given ones."""
+    given = torch.full((2, 3, 2), 3.25)
+    for seed in range(2 * CALLS):
+        x = torch.from_numpy(np.random.default_rng(seed).standard_normal((2, 3, 9, 8)))
+        torch.manual_seed(seed)
+        found = F.fractional_max_pool2d(x, 3, output_size=(4, 2), return_indices=True)
+        torch.manual_seed(seed)
+        samples = torch.rand(2, 3, 2, dtype=torch.float64)
+        wanted = F.fractional_max_pool2d(x, 3, output_size=(4, 2), return_indices=True, _random_samples=samples)
+        assert torch.equal(found[0], wanted[0])
+        assert torch.equal(found[1], wanted[1])
+        whole, fraction = (F.fractional_max_pool2d(x, 2, 4, _random_samples=s) for s in (given, given - 3))
+        assert torch.equal(whole, fraction)
+
+
+@pytest.mark.native
+def test_windows_at_drawn_distances_are_replayed() -> None:
+    x = torch.ones(1, 2, 9, 8)
+    for _ in range(CALLS):
+        F.fractional_max_pool2d(x, 3, output_size=2)
+    found = {item.operator: item.path for item in explain(F.fractional_max_pool2d, x, 3, output_size=2)}
+    assert (found["fractional_max_pool2d"], found["fractional_pool"]) == ("unrolled", "replay")
 
 
 def test_an_operator_that_draws_is_not_kept_and_draws_once(asked: list[bool]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -129,3 +132,22 @@ def test_bits_do_not_depend_on_the_number_of_threads(threads, family, dtype):
         found = [bits(t) for t in family(dtype)]
         expected = expected or found
         assert [k for k, (one, other) in enumerate(zip(found, expected, strict=True)) if one != other] == []
+
+
+ALONE = """
+import tensocket as torch
+from tensocket_operators.explain import explain
+torch.set_num_threads(1)
+x = torch.linspace(-2, 2, 1 << 16)
+for _ in range(1200):
+    y = torch.nn.functional.hardtanh(x, -0.5, 0.25)
+assert torch.equal(y, torch.where(x < -0.5, -0.5, torch.where(x > 0.25, 0.25, x)))
+print(explain(torch.nn.functional.hardtanh, x, -0.5, 0.25)[-1].path)
+"""
+
+
+@pytest.mark.native
+def test_machine_code_serves_larger_arrays_with_one_thread():
+    """In a process that never had more threads: their code runs the kernels alone."""
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == "replay"

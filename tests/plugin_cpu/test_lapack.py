@@ -225,7 +225,7 @@ def test_not_a_number_is_refused(lapack):
         lapack.svd(a, True)
 
 
-@pytest.mark.parametrize("matrix", [np.ones((5, 50)), np.ones((0, 30)), np.ones((30, 30), np.float16),
+@pytest.mark.parametrize("matrix", [np.ones((5, 500)), np.ones((0, 30)), np.ones((30, 30), np.float16),
                                     np.ones((30, 30), ">f8")])
 def test_what_numpy_serves(lapack, matrix):
     assert lapack.svd(matrix, True) is NotImplemented
@@ -254,3 +254,78 @@ def test_without_a_private_library_numpy_serves(monkeypatch, rng, library):
     np.testing.assert_array_equal(host_linalg.qr(b, "complete")[0], np.linalg.qr(b, "complete")[0])
     np.testing.assert_array_equal(host_linalg.svdvals(a), np.linalg.svd(a, compute_uv=False))
     np.testing.assert_array_equal(host_linalg.eigvalsh(a, "U"), np.linalg.eigvalsh(a, "U"))
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize("shape", [(1500, 5), (2000, 30), (4096, 1), (5000, 9)])
+def test_matrices_with_many_more_rows(lapack, rng, dtype, shape):
+    a, bound = values(rng, shape, dtype), BOUNDS[dtype]
+    given = a.copy()
+    found = lapack.svd(a, False)
+    if found is NotImplemented:  # few columns of complex numbers, or no compiler
+        assert shape[1] < 24
+        return
+    u, s, vh = found
+    expected = np.linalg.svd(a.astype(np.complex128), compute_uv=False)
+    assert (u.shape, s.shape, vh.shape) == (shape, shape[1:], 2 * shape[1:])
+    assert (u.dtype, s.dtype, vh.dtype) == (a.dtype, a.real.dtype, a.dtype)
+    near(s, expected, bound)
+    near(lapack.svdvals(a), expected, bound)
+    near(u * s @ vh, a, bound)
+    near(adjoint(u) @ u, np.eye(shape[1]), bound)
+    near(vh @ adjoint(vh), np.eye(shape[1]), bound)
+    np.testing.assert_array_equal(a, given)
+
+
+def test_long_columns_whose_length_overflows(lapack):
+    a = np.full((4096, 30), 3e37, np.float32)
+    assert lapack._svd_of_long(a, "N") is NotImplemented
+
+
+def test_long_matrices_of_low_rank(lapack, rng):
+    a = values(rng, (3000, 2), np.float64) @ values(rng, (2, 6), np.float64)
+    found = lapack.svdvals(a)
+    if found is not NotImplemented:
+        near(found, np.linalg.svd(a, compute_uv=False), 1e-12)
+        assert (found[2:] < 1e-10).all()
+
+
+@pytest.mark.parametrize("shape", [(1500, 3), (1500, 12), (40, 30)])
+@pytest.mark.parametrize("mode", ["reduced", "complete", "r"])
+def test_qr_of_long_matrices(lapack, rng, shape, mode):
+    a = values(rng, shape, np.float64)
+    q, r = lapack.qr(a, mode)
+    expected = np.linalg.qr(a, "complete" if mode == "complete" else "reduced")
+    near(r, expected[1], 1e-12)
+    assert r.flags.c_contiguous
+    if mode == "r":
+        assert q is None
+    else:
+        near(q @ r, a, 1e-12)
+        near(q.T @ q, np.eye(q.shape[1]), 1e-12)
+        assert q.flags.c_contiguous
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(8, 2), (500, 7), (30, 1)])
+def test_least_squares_of_long_matrices(lapack, rng, dtype, shape):
+    a, b = values(rng, shape, dtype), values(rng, (shape[0], 3), dtype)
+    given = a.copy(), b.copy()
+    x, failed = lapack.least_squares(a, b)
+    near(x, np.linalg.lstsq(a.astype(np.float64), b.astype(np.float64))[0], BOUNDS[dtype])
+    assert (x.dtype, failed) == (a.dtype, 0)
+    np.testing.assert_array_equal((a, b)[0], given[0])
+    np.testing.assert_array_equal(b, given[1])
+
+
+def test_least_squares_of_long_matrices_without_full_rank(lapack):
+    a = np.zeros((40, 3))
+    a[:, 0] = a[:, 2] = 1
+    assert lapack.least_squares(a, np.ones((40, 1)))[1] == 2
+
+
+def test_least_squares_of_large_elements_are_scaled(lapack, rng):
+    a, b = values(rng, (40, 3), np.float32), values(rng, (40, 1), np.float32)
+    large = np.float32(2.0 ** 124)
+    expected = np.linalg.lstsq(a.astype(np.float64), b.astype(np.float64))[0]
+    near(lapack.least_squares(a * large, b * large)[0], expected, BOUNDS["float32"])

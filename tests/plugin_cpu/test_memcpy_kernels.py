@@ -27,7 +27,8 @@ def test_copies_are_numpys(threads: int) -> None:
     found = device.kernels.find("copy", "float32", direct=False)
     assert found is not None
     source = np.random.default_rng(2).standard_normal((40, 30, 20, 16)).astype(np.float32)
-    views = [np.s_[:], np.s_[:, 3:7], np.s_[::3], np.s_[::2, 1:9:2], np.s_[..., 2:9], np.s_[::2, ::2, :-1]]
+    views = [np.s_[:], np.s_[:, 3:7], np.s_[::3], np.s_[::2, 1:9:2], np.s_[..., 2:9], np.s_[::2, ::2, :-1],
+             np.s_[:, :, ::-1, 2:15], np.s_[::-2, ::-1, 3]]
     for view in views:
         target = np.zeros_like(source)
         found.run([target[view]], [source[view]], (), device.default_stream)
@@ -70,15 +71,30 @@ def test_numpy_copies_where_nothing_compiles(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("shapes", [((20, 300), (20, 300)), ((20, 300), (20, 7)), ((20, 3), (20, 3)),
-                                    ((20, 300), (20, 0), (20, 300))])
-def test_joined_arrays_are_numpys(shapes: tuple[tuple[int, int], ...]) -> None:
+                                    ((20, 300), (20, 0), (20, 300)), ((1, 300000), (1, 5)), ((70, 4), (70, 17)),
+                                    ((9, 8), (9, 16), (9, 33)), ((3000, 31), (3000, 50))])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "float64"])
+def test_joined_arrays_are_numpys(shapes: tuple[tuple[int, int], ...], dtype: str) -> None:
     device, generator = CpuDevice(), np.random.default_rng(1)
-    found = device.kernels.find("cat", "float32", direct=False)
+    found = device.kernels.find("cat", dtype, direct=False)
     assert found is not None
     for turned in (False, True):
-        parts = [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
+        parts = [(100 * generator.standard_normal(shape)).clip(-128, 127).astype(dtype) for shape in shapes]
         parts = [np.asfortranarray(x) if turned else x for x in parts]
         expected = np.concatenate(parts, 1)
-        target = np.empty(expected.shape, np.float32)
+        target = np.empty(expected.shape, dtype)
         found.run([target], parts, (1,), device.default_stream)
         np.testing.assert_array_equal(target, expected)
+
+
+@pytest.mark.parametrize("width", range(1, 70))
+def test_runs_of_every_length_are_numpys(width: int) -> None:
+    """Short runs are moves that overlap inside the run, and touch nothing beside it."""
+    device = CpuDevice()
+    found = device.kernels.find("copy", "int8", direct=False)
+    assert found is not None
+    source = np.random.default_rng(width).integers(-128, 127, (30, 7, 80), dtype=np.int8)
+    target, expected = np.full_like(source, 9), np.full_like(source, 9)
+    found.run([target[:, 1:6, 5:5 + width]], [source[:, 2:7, 3:3 + width]], (), device.default_stream)
+    expected[:, 1:6, 5:5 + width] = source[:, 2:7, 3:3 + width]
+    np.testing.assert_array_equal(target, expected)

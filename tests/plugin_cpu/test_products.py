@@ -138,16 +138,32 @@ def test_not_a_number_stays_in_its_row_and_column(products, dtype):
     np.testing.assert_array_equal(np.delete(rest, 6, 1), np.full((39, 49), 30, dtype))
 
 
-def test_into_memory_and_added_to_it(products, rng):
-    x, y, z = (values(rng, shape, np.float64) for shape in [(20, 30), (30, 40), (20, 40)])
+def test_into_memory(products, rng):
+    x, y = values(rng, (20, 30), np.float64), values(rng, (30, 40), np.float64)
     out = np.full((20, 40), np.nan)
     assert products(x, y, out) is out
     np.testing.assert_allclose(out, x @ y, rtol=1e-12, atol=1e-12)
-    out = z.copy()
-    products(x, y, out, add=True)
-    np.testing.assert_allclose(out, z + x @ y, rtol=1e-12, atol=1e-12)
-    products(np.ones((20, 0)), np.ones((0, 40)), out, add=True)
-    np.testing.assert_allclose(out, z + x @ y, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(("left", "right"), [
+    ((20, 30), (30, 40)), ((515, 300), (300, 70)), ((70, 300), (300, 515)), ((3, 300, 200), (3, 200, 100)),
+    ((2, 40, 30), (30, 50)), ((400, 300), (300, 1)), ((1, 300), (300, 400)), ((20, 0), (0, 40)), ((0, 5), (5, 3)),
+    ((3, 5), (5, 0))])
+def test_rows_of_a_bias(device, products, rng, threads, left, right):
+    x, y = values(rng, left, np.float64), values(rng, right, np.float64)
+    turned = np.swapaxes(np.swapaxes(y, -1, -2).copy(), -1, -2)
+    wide = values(rng, (3 * right[-1],), np.float64)
+    before = device.get_num_threads()
+    device.set_num_threads(threads)
+    try:
+        for bias in (wide[:right[-1]].copy(), wide[::3], np.broadcast_to(wide[:1], right[-1:])):
+            kept, expected = bias.copy(), x @ y + bias
+            for factor in (y, turned):
+                np.testing.assert_allclose(products(x, factor, bias=bias), expected, rtol=1e-12, atol=1e-12)
+            np.testing.assert_array_equal(bias, kept)
+    finally:
+        device.set_num_threads(before)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -170,13 +186,6 @@ def test_vectors(device, parts, rng, dtype, left, right):
                         check(matmul_floats(parts)(x, y), x, y, FLOATS[dtype])
         finally:
             device.set_num_threads(before)
-
-
-def test_vectors_are_added_to_memory(products, rng):
-    x, y, z = values(rng, (400, 300), np.float64), values(rng, (300, 1), np.float64), values(rng, (400, 1), np.float64)
-    out = z.copy()
-    products(x, y, out, add=True)
-    np.testing.assert_allclose(out, z + x @ y, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(("left", "right"), [((3, 4), (5,)), ((5,), (4, 3)), ((900,), (800,))])

@@ -2,8 +2,7 @@
 
 On a few elements, the cost of a gradient is making tensors and finding kernels. This fast path avoids both.
 Guard: the pass records nothing, no mode is on, no kernel is replaced, and the node's derivative states how it runs on
-arrays. Any other case (hooks, large arrays, other dtypes, sums over several dimensions) takes the engine's general
-path, which computes the same.
+arrays. Any other case (hooks, large arrays, other dtypes) takes the engine's general path, which computes the same.
 """
 
 from __future__ import annotations
@@ -190,9 +189,10 @@ def _add_to_leaf(state: Any, leaf: Any, host: HostRules, array: Any, sole: bool)
     """Add to a leaf's gradient, or capture it; False if the general path must do it."""
     own = leaf._array
     if array.shape != own.shape:
-        if not own.ndim or array.ndim != own.ndim + 1 or array.shape[1:] != own.shape or array.size > ARRAYS:
+        lead = array.ndim - own.ndim
+        if not own.ndim or lead < 1 or array.shape[lead:] != own.shape or array.size > ARRAYS:
             return False
-        array, sole = host.total(array, (0,), False), True
+        array, sole = host.total(array, tuple(range(lead)), False), True
     if state.captures:
         state.capture((id(leaf), 0), wrap(_owned(array, sole), host.options))
         return True

@@ -21,8 +21,8 @@ def sum_to(grad: Any, shape: tuple[int, ...]) -> Any:
     if given == shape:
         return grad
     lead = len(given) - len(shape)
-    if lead == 1 and given[1:] == shape:
-        return grad.sum(0)
+    if lead > 0 and given[lead:] == shape:
+        return grad.sum(tuple(range(lead)))
     axes = [*range(lead), *(k + lead for k, n in enumerate(shape) if n == 1 and grad.shape[k + lead] != 1)]
     return grad.sum(axes, True).reshape(shape) if axes else grad.reshape(shape)
 

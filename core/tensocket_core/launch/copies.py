@@ -28,8 +28,8 @@ _HOST_LIMIT: Final = 65536
 _TURNED: Final = 4096
 _CONVERTED: Final = 8192
 _SLOWLY_CONVERTED: Final = 1024
-#: Elements up to which devices index with 32 bits.
-_MOST: Final = 1 << 30
+#: Elements of a row below which NumPy's loop over rows is slow; elements up to which devices index with 32 bits.
+_SHORT, _MOST = 1 << 6, 1 << 30
 #: Kernels for contiguous arrays, by device and element types.
 _FLAT: Final[dict[tuple[int, DType, DType], Any]] = {}
 
@@ -65,7 +65,9 @@ def copy_elements(state: DeviceState, out: Any, stored: DType, source: Any, dtyp
 
 def _host_limit(out: Any, stored: DType, source: Any, dtype: DType) -> int:
     if stored is dtype:
-        return _HOST_LIMIT if contiguous(source) or _in_runs(out, source) else _TURNED
+        if _in_runs(out, source):
+            return _CONVERTED if out.shape[-1] < _SHORT else _HOST_LIMIT
+        return _HOST_LIMIT if contiguous(source) else _TURNED
     narrow = any(kind.kind == "float" and kind.itemsize < 4 for kind in (stored, dtype))
     return _SLOWLY_CONVERTED if narrow else _CONVERTED
 
@@ -85,8 +87,7 @@ def _convert_flat(state: DeviceState, out: Any, stored: DType, source: Any, dtyp
 
 def _in_runs(out: Any, source: Any) -> bool:
     """Whether both arrays have stride 1 along the last dimension."""
-    last = element_strides(out)[-1:]
-    return last == (1,) and out.ndim == source.ndim and element_strides(source)[-1:] == last
+    return out.ndim == source.ndim and element_strides(out)[-1:] == element_strides(source)[-1:] == (1,)
 
 
 def _move(state: DeviceState, out: Any, source: Any, dtype: DType) -> None:

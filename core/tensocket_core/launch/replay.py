@@ -98,7 +98,8 @@ def replayed(state: DeviceState, tensor_positions: Sequence[int], count: int, ru
         if late < 0 or late > CALLS * _TRIES:
             return run(*args)
         if late % CALLS == 0:
-            _record(state, found, tensor_positions, run, args, wants_kernels, rounds_freely)
+            found.newest = compiled_launches(state, run, args, tensor_positions, found.newest, wants_kernels,
+                                             rounds_freely, same=found.same) or found.newest
         return _learn(run, args)
 
     return replay
@@ -151,20 +152,27 @@ class _Recordings:
 
     Attributes:
         same: These arguments by position: the objects that recordings compare with.
+        seen: The last other object that was found identical, by position.
         newest: Serves the recorded layouts, the newest first; returns None for others.
         missed: Number of calls that no recording served.
     """
 
-    __slots__ = ("missed", "newest", "same")
+    __slots__ = ("missed", "newest", "same", "seen")
 
     def __init__(self, same: dict[int, Any]) -> None:
-        self.same = same
+        self.same, self.seen = same, dict(same)
         self.newest: Closure = _decline
         self.missed = 0
 
     def takes(self, args: tuple[Any, ...]) -> bool:
         """Whether arguments that are equal to these, with an equal shape, are also identical to them."""
-        return all(args[k] is value or identical(args[k], value) for k, value in self.same.items())
+        for k, value in self.same.items():
+            x = args[k]
+            if x is not value and x is not self.seen[k]:
+                if not identical(x, value):
+                    return False
+                self.seen[k] = x
+        return True
 
     def with_same_objects(self, args: tuple[Any, ...]) -> list[Any]:
         """Return the arguments with the objects that recordings compare with."""
@@ -183,14 +191,6 @@ def _find_recordings(layouts: dict[Any, _Recordings], key: Any, same: dict[int, 
 
 def _decline(*args: Any) -> None:
     return None
-
-
-def _record(state: DeviceState, found: _Recordings, positions: Sequence[int], run: Closure,
-            args: tuple[Any, ...], *kernels: bool) -> None:
-    """Record a call for its layouts, if the device can."""
-    made = compiled_launches(state, run, args, positions, found.newest, *kernels, same=found.same)
-    if made is not None:
-        found.newest = made
 
 
 def compiled_launches(state: DeviceState, run: Closure, args: Sequence[Any], positions: Sequence[int],

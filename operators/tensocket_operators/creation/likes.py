@@ -26,6 +26,8 @@ def _like(input: Any, dtype: Any, device: Any) -> tuple[tuple[int, ...], DType, 
     if not hasattr(input, "_key"):
         raise ArgumentTypeError("like", f"a {type(input).__name__}", "a tensor is made like another tensor",
                                 "pass a tensor")
+    if dtype is None and device is None and not input._key & WRAPPER:
+        return input._array.shape, input.dtype, input._device_state
     chosen, state = options("like", input.dtype if dtype is None else dtype, input.device if device is None else device)
     return input._array.shape, chosen, state
 

@@ -25,7 +25,7 @@ from tensocket_plugins.kit.host_memory import pooled
 
 from .base import options
 from .record import dispatch_factory, is_intercepted
-from .remembered import remembered
+from .remembered import remembered, remembered_numbers
 from .small import small_range
 
 #: Number of elements from which the host first allocates memory, so that it fails before it computes any.
@@ -120,7 +120,7 @@ def _fill_range(state: DeviceState, out: Any, first: Any, step: Any, dtype: DTyp
         )
 
 
-@remembered
+@remembered_numbers
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **rest: Any) -> Any:
     """Return ``steps`` evenly spaced values from start to end, both included."""
@@ -168,11 +168,16 @@ def even_steps(start: Any, end: Any, steps: int) -> Any:
     """Return evenly spaced numbers, each counted from the nearer end, so that both ends are exact."""
     if steps < 2:
         return np.full(steps, start)
-    ends = np.asarray([start, end], complex if isinstance(start + end, complex) else float)
-    places = np.arange(steps)
+    kind = np.complex128 if isinstance(start + end, complex) else float
     with np.errstate(all="ignore"):
-        step = (ends[1] - ends[0]) / (steps - 1)
-        return np.where(places < steps // 2, ends[0] + step * places, ends[1] - step * (steps - 1 - places))
+        return steps_between(kind(start), kind(end), steps)
+
+
+def steps_between(start: Any, end: Any, steps: int) -> Any:
+    """Return what ``even_steps`` does for at least two numbers and bounds of one type, without guarding overflow."""
+    places = np.arange(steps)
+    step = (end - start) / (steps - 1)
+    return np.where(places < steps // 2, start + step * places, end - step * (steps - 1 - places))
 
 
 def _whole_steps(start: int, end: int, steps: int) -> Any:
@@ -183,7 +188,7 @@ def _whole_steps(start: int, end: int, steps: int) -> Any:
         np.full(steps, start))
 
 
-@remembered
+@remembered_numbers
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **rest: Any) -> Any:
     """Return ``base`` to the power of ``steps`` evenly spaced exponents from start to end, both included.

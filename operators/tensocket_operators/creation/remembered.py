@@ -75,12 +75,22 @@ def remembered(factory: F) -> F:
     return _remembered(factory, alike=False)
 
 
+def remembered_numbers(factory: F) -> F:
+    """Return ``remembered`` of a factory that reads 0-dimensional tensors among its arguments as their numbers."""
+    return _remembered(factory, alike=False, numbers=True)
+
+
 def remembered_like(factory: F) -> F:
     """Return ``remembered`` of a factory whose first argument is a tensor, of which it reads key and layout alone."""
     return _remembered(factory, alike=True)
 
 
-def _remembered(factory: F, *, alike: bool) -> F:
+def _number(value: Any) -> Any:
+    """Return the number in a 0-dimensional tensor that nothing intercepts; any other argument as it is."""
+    return value.item() if type(value) is Tensor and not value._key & WRAPPER and not value._array.shape else value
+
+
+def _remembered(factory: F, *, alike: bool, numbers: bool = False) -> F:
     calls: BoundedCache[Any, _Call] = BoundedCache(_CALLS)
     left = _NOTED
 
@@ -89,13 +99,17 @@ def _remembered(factory: F, *, alike: bool) -> F:
         nonlocal left
         if ACTIVE or RECORDERS or VALUE_OBSERVERS or SETTING.filling:
             return factory(*args, device=device, **named)
+        if numbers and Tensor in map(type, args):
+            args = tuple(map(_number, args))
         try:
             given = (*args[alike:], *named.values())
-            key: tuple[Any, ...] = (
-                given, *named, DEFAULT_DTYPE[0], default_state() if device is None else open_device(device))
             if alike:
                 array = args[0]._array
-                key = (*key, args[0]._key, array.shape, array.strides)
+                place = None if device is None else open_device(device)
+                key: tuple[Any, ...] = (
+                    given, *named, DEFAULT_DTYPE[0], place, args[0]._key, array.shape, array.strides)
+            else:
+                key = given, *named, DEFAULT_DTYPE[0], default_state() if device is None else open_device(device)
             found = calls.get(key)
         except (TypeError, IndexError, AttributeError, TensocketError):  # a list, or an argument of another type
             return factory(*args, device=device, **named)

@@ -6,8 +6,6 @@ import math
 import warnings
 from typing import Any, Final
 
-import numpy as np
-
 from tensocket_core import functions
 from tensocket_core.dispatch import lazy
 from tensocket_core.dispatch.blame import blame
@@ -16,9 +14,9 @@ from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.dispatch.versions import bump, check_writable
 from tensocket_core.geometry import broadcast_shapes, owner_of
-from tensocket_core.keys import LAZY
-from tensocket_core.launch.fill import from_values
+from tensocket_core.keys import LAZY, dtype_bit
 from tensocket_core.meta import missing_data
+from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import (
     DeviceMismatch,
@@ -36,7 +34,7 @@ from ..kinds.pointwise import Pointwise
 from ..kinds.private import own, part_from_base
 from . import kernel
 from .gather_scatter import check_reach, checked_index, gather_valid, rows_index, scatter_valid
-from .small_selections import nonzero_path
+from .small_selections import coordinates, nonzero_path
 
 
 @composite("nonzero(Tensor input, *, bool as_tuple=False) -> any", host_path=nonzero_path)
@@ -47,8 +45,8 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     if not input._device_state.holds_data:
         raise missing_data("nonzero", f"a meta tensor of shape {list(input.shape)}")
     if input._device_state.runtime.profile.host_resident:
-        found = call_pooled("nonzero", lambda: np.ascontiguousarray(np.argwhere(input._values())))
-        result = from_values(found, dtypes.int64, input._device_state)
+        state = input._device_state
+        result = wrap(call_pooled("nonzero", coordinates, input._values()), state.key | dtype_bit(dtypes.int64))
     else:
         result = _coordinates(_true_positions((input.detach() != 0).reshape(-1)), tuple(input.shape))
     return tuple(result.select(1, k) for k in range(result.shape[1])) if as_tuple else result

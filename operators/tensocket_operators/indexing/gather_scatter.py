@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from tensocket_core import functions
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.modes import ACTIVE
@@ -23,7 +25,8 @@ from tensocket_plugins.contract.errors import (
     IndexOutOfRange,
     ShapeError,
 )
-from tensocket_plugins.contract.launch_recorder import is_recording, note_range
+from tensocket_plugins.contract.launch_recorder import RECORDERS, is_recording, note_range
+from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
 from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from ..deterministic import SETTING
@@ -245,7 +248,22 @@ def _added_at(grad: Any, shape: tuple[int, ...], dim: int, index: Any) -> Any:
     return call(COMPOSITES["gather_gradient"], grad, shape, dim, index)
 
 
+def _with_dense_index(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Return a closure that copies a small index of other strides, such as an expanded one: replays take dense ones."""
+    if key & AUTOGRAD or not state.runtime.profile.host_resident:
+        return None
+
+    def gather_at(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
+        places = index._array
+        if not places.flags.c_contiguous and places.size <= SMALL and not (RECORDERS or VALUE_OBSERVERS):
+            index = wrap(places.copy(), index._key)
+        return next_path(input, dim, index, sparse_grad=sparse_grad)
+
+    return gather_at
+
+
 @composite("gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", replayable=True,
+           host_path=_with_dense_index,
            derivative=Derivative(input=lambda grad, input_shape, dim, index, sparse_grad: (
                _sparsely_at if sparse_grad else _added_at)(grad, input_shape, dim, index)))
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:

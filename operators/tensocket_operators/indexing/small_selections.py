@@ -16,10 +16,15 @@ from tensocket_core.launch.host_kernels import Closure
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.kit.host_kernels_quiet import quiet
+from tensocket_plugins.kit.host_memory import call_pooled
 
 _new = object.__new__
 #: Elements of the tensor up to which NumPy selects; larger results take their memory from the pool.
 _SMALL: Final = 1 << 13
+#: Elements up to which NumPy selects and scatters by a mask, and those up to which it does so without positions
+#: (``masked_select`` of 6,550 x 10; a kernel is divided among threads).
+_MEDIUM: Final = 1 << 17
+_FEW: Final = 1 << 9
 _INT64: Final = np.dtype(np.int64)
 
 
@@ -32,15 +37,21 @@ def _tensor(array: Any, key: int) -> Tensor:
 
 
 def coordinates(x: Any) -> Any:
-    """Return the positions of nonzero elements of an array, one row each."""
+    """Return the positions of nonzero elements of an array, one row each.
+
+    NumPy finds positions in a vector of bools ten times as fast as in an array of several dimensions, or of numbers.
+    """
     if not x.ndim:
         return np.empty((0 if x.item() == 0 else 1, 0), _INT64)
-    found = x.nonzero()
-    if len(found) == 1:
-        return found[0].reshape(-1, 1)
-    rows = np.empty((found[0].size, len(found)), _INT64)
-    for k, column in enumerate(found):
-        rows[:, k] = column
+    flat = (x if x.dtype.char == "?" else x != 0).reshape(-1).nonzero()[0]
+    if x.ndim == 1:
+        return flat.reshape(-1, 1)
+    rows = np.empty((flat.size, x.ndim), _INT64)
+    for k in range(x.ndim - 1, 0, -1):
+        above = flat // max(x.shape[k], 1)
+        np.subtract(flat, above * x.shape[k], rows[:, k])
+        flat = above
+    rows[:, 0] = flat
     return rows
 
 
@@ -140,11 +151,18 @@ def masked_select_path(key: int, state: DeviceState, next_path: Closure) -> Clos
 
     def host_select(input: Any, mask: Any) -> Any:
         x, m = input._array, mask._array
-        if x.shape != m.shape or m.dtype.char != "?" or x.size > _SMALL:
+        if x.shape != m.shape or m.dtype.char != "?" or x.size > _MEDIUM:
             return next_path(input, mask)
-        return _tensor(x[m], input._key)
+        if x.size <= _FEW:
+            return _tensor(x[m], input._key)
+        return _tensor(call_pooled("masked_select", _selected, x, m), input._key)
 
     return host_select
+
+
+def _selected(x: Any, mask: Any) -> Any:
+    """Return ``x[mask]`` by positions in vectors, which NumPy finds six times as fast."""
+    return x.reshape(-1).take(mask.reshape(-1).nonzero()[0])
 
 
 def masked_scatter_path(key: int, state: DeviceState, next_path: Closure) -> Closure | None:
@@ -154,14 +172,21 @@ def masked_scatter_path(key: int, state: DeviceState, next_path: Closure) -> Clo
 
     def host_scatter(input: Any, mask: Any, source: Any) -> Any:
         x, m, y = input._array, mask._array, source._array
-        if x.shape != m.shape or m.dtype.char != "?" or (input._key ^ source._key) & DTYPE_MASK or x.size > _SMALL or (
-                not x.flags.c_contiguous):
+        if x.shape != m.shape or m.dtype.char != "?" or (input._key ^ source._key) & DTYPE_MASK or (
+                x.size > _MEDIUM) or not x.flags.c_contiguous:
             return next_path(input, mask, source)
-        count = int(np.count_nonzero(m))
-        if count > y.size:
-            return next_path(input, mask, source)
-        r = x.copy()
-        r[m] = y.reshape(-1)[:count]
-        return _tensor(r, input._key)
+        r = call_pooled("masked_scatter", _scattered, x, m, y)
+        return next_path(input, mask, source) if r is None else _tensor(r, input._key)
 
     return host_scatter
+
+
+def _scattered(x: Any, mask: Any, source: Any) -> Any:
+    """Return a copy of an array with elements of ``source`` under a mask; None if there are too few."""
+    places = mask if x.size <= _FEW else mask.reshape(-1).nonzero()[0]
+    count = int(np.count_nonzero(mask)) if places is mask else places.size
+    if count > source.size:
+        return None
+    r = x.copy()
+    (r if places is mask else r.reshape(-1))[places] = source.reshape(-1)[:count]
+    return r

@@ -118,6 +118,9 @@ def _like_values(values: Any, like: Any) -> Any:
     array = np.asarray(values)
     if array.size == 0:
         array = array.astype(np.int64)
+    if array.dtype not in dtypes.FROM_NUMPY:
+        raise IndexDtypeError("index", f"values of dtype {array.dtype}",
+                              "an index is made of ints within 64 bits, and bools", "convert it to one of these")
     return from_values(array, dtypes.FROM_NUMPY[array.dtype], like._device_state)
 
 
@@ -152,6 +155,7 @@ def _getitem_host(array: Any, index: Any) -> Any:
 
 
 _ALL: Final = slice(None)
+_INTS: Final = {int}
 
 
 def _gathered(array: Any, index: Any, integers: int, bools: int) -> Any:
@@ -159,7 +163,8 @@ def _gathered(array: Any, index: Any, integers: int, bools: int) -> Any:
 
     Args:
         array: The elements.
-        index: One part, or a tuple: ints, slices with positive steps, None, and tensors with dimensions.
+        index: One part, or a tuple: ints, slices with positive steps, None, Ellipsis, lists of ints, and tensors with
+            dimensions.
         integers: Key of index tensors.
         bools: Key of masks.
     """
@@ -180,6 +185,14 @@ def _gathered(array: Any, index: Any, integers: int, bools: int) -> Any:
             advanced.append(positions)
         elif kind is int:  # unlike NumPy, PyTorch does not count it among the index tensors
             basic.append(part)
+        elif kind is list and {*map(type, part)} == _INTS:
+            positions = np.array(part)
+            most *= positions.size
+            basic.append(_ALL)
+            advanced.append(positions)
+        elif part is Ellipsis:
+            basic.append(part)
+            advanced.append(part)
         elif part is None or (kind is slice and (part.step is None or (type(part.step) is int and part.step > 0))):
             basic.append(part)
             advanced.append(_ALL)
@@ -225,7 +238,9 @@ def _getitem_host_path(key: int, state: Any, body: Any) -> Any:
 
     def next_path(a: Any, index: Any) -> Any:
         kind = type(index)
-        return rows(a, index) if kind is Tensor else made(a, index, None) if kind is tuple else body(a, index)
+        if kind is Tensor:
+            return rows(a, index)
+        return made(a, index, None) if kind is tuple or kind is list else body(a, index)
 
     return viewer(_getitem_host, key, 2, next_path)
 

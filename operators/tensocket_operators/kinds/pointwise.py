@@ -278,7 +278,8 @@ class Pointwise(LadderOperator):
         if compute is None or result is None or not call.state.runtime.profile.host_resident or not (
                 self._served_by_key(call) and self._native(compute, result, call.number)):
             return None
-        counted = call.kernel is not None and entries.exact(self.name)
+        # A formula takes NumPy several calls, so that its entry pays off as early as that of an inexact function.
+        counted = call.kernel is not None and call.kernel is not self._derived.get(compute) and entries.exact(self.name)
         return EntrySpec((compute, call.number, call.zero_dim), call.result_key,
                          partial(self.entry_plan, compute, result, call.number), counted=counted)
 

@@ -203,7 +203,8 @@ class Custom(LadderOperator):
     """An operator run by one function over tensors: ``function(state, *args)``. The record defines the derivative; the
     function itself works on handles or detached tensors. ``host_path`` and ``replayable`` are as in composites;
     ``entry_path`` makes an entry, or a closure that compiles it later, with the host path behind it. ``moves`` says
-    that it only moves or converts elements, so that all paths make the same bits.
+    that it only moves or converts elements, so that all paths make the same bits; ``settles_layouts``, that the layouts
+    of its results never depend on values.
     """
 
     kind = "custom"
@@ -211,10 +212,10 @@ class Custom(LadderOperator):
 
     def __init__(self, schema: str, doc: str, run: Callable[..., Any], host_path: HostPath | None = None,
                  entry_path: HostPath | None = None, replayable: bool = False, moves: bool = False,
-                 **record: Any) -> None:
+                 settles_layouts: bool = False, **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.run = run
-        self.moves = moves
+        self.moves, self.settles_layouts = moves, moves or settles_layouts
         self.host_path = host_path
         self.entry_path = entry_path
         self.replayable = replayable

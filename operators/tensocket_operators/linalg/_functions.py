@@ -368,6 +368,29 @@ def dot(input: Any, tensor: Any, *, out: Any = None) -> Any:
     return run(input, tensor)
 
 
+_c_vdot = COMPOSITES['vdot']
+_c_vdot_table = _c_vdot.table
+
+
+@public(_c_vdot)
+def vdot(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is not None:
+        if overridden(input, other, out):
+            return call_overrides(_c_vdot, input, other, out=out)
+        return write_out('vdot', out, vdot(input, other), exact=True)
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_c_vdot, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_c_vdot, key, (input, other))
+    try:
+        run = _c_vdot_table[key]
+    except KeyError:
+        run = _c_vdot.resolve(key)
+    return run(input, other)
+
+
 _c_linear = COMPOSITES['linear']
 _c_linear_table = _c_linear.table
 
@@ -2124,4 +2147,5 @@ __all__ = [
     "matrix_exp", "matrix_power", "method_addbmm_", "method_addmm_", "method_addmv_", "method_baddbmm_", "mm", "mv",
     "norm", "normalize", "orgqr", "ormqr", "pairwise_distance", "pca_lowrank", "pdist", "pinverse", "qr", "slogdet",
     "svd", "svd_lowrank", "triangular_solve", "triplet_margin_loss", "triplet_margin_with_distance_loss", "vander",
+    "vdot",
 ]

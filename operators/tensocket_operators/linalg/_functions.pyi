@@ -124,6 +124,9 @@ def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
 def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
     """Return the inner product of two vectors."""
 
+def vdot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Return the inner product of two vectors; the first one is conjugated."""
+
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return input @ weight.T + bias; weight is [out, in], or [in] for one output without a dimension."""
 
@@ -535,5 +538,5 @@ __all__ = [
     "linear", "logdet", "lu", "lu_solve", "lu_unpack", "matmul", "matrix_exp", "matrix_power", "method_addbmm_",
     "method_addmm_", "method_addmv_", "method_baddbmm_", "mm", "mv", "norm", "normalize", "orgqr", "ormqr",
     "pairwise_distance", "pca_lowrank", "pdist", "pinverse", "qr", "slogdet", "svd", "svd_lowrank", "triangular_solve",
-    "triplet_margin_loss", "triplet_margin_with_distance_loss", "vander",
+    "triplet_margin_loss", "triplet_margin_with_distance_loss", "vander", "vdot",
 ]

@@ -31,7 +31,7 @@ _COSINE_EPS: Final = 1e-12
 def lengths(x: Any, p: float, dim: Any, keepdim: bool = False) -> Any:
     """Return the p-norm along dimensions; its gradient is 0 at norm 0, and at zeros if ``p`` is below 1."""
     if p == 2 and x.dtype.is_floating_point:
-        return call(length, x, (dim,) if is_integer(dim) else dim, keepdim)
+        return call(length, x, int(dim) if is_integer(dim) else dim, keepdim)  # an int has a plan
     dtype, size = promoted_for_arithmetic(x.abs())
     if p == 0:
         return size.masked_fill(x != 0, 1).sum(dim, keepdim).to(dtype)  # keeps a gradient of zeros

@@ -67,7 +67,7 @@ triangular: Final[HostOperator] = HostOperator(
 
 
 @composite("linalg_inv(Tensor A) -> Tensor",
-           host_path=array_path(paths.inv), **LINALG)
+           host_path=array_path(paths.inv, label="linalg.inv"), **LINALG)
 def inv(A: Any) -> Any:
     """Return the inverses of square matrices.
 
@@ -79,14 +79,14 @@ def inv(A: Any) -> Any:
 
 
 @composite("inverse(Tensor input) -> Tensor",
-           host_path=array_path(paths.inv))
+           host_path=array_path(paths.inv, label="inverse"))
 def inverse_of(input: Any) -> Any:
     """Return the inverses of square matrices: ``linalg.inv``."""
     return inv(input)
 
 
 @composite("linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
-           host_path=array_path(paths.solve), **LINALG)
+           host_path=array_path(paths.solve, label="linalg.solve"), **LINALG)
 def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     """Solve A @ X == B; with ``left=False``, X @ A == B. B is a vector if it has A's shape without the last size.
 
@@ -107,7 +107,7 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
 
 @composite("linalg_solve_triangular(Tensor A, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) "
            "-> Tensor",
-           host_path=array_path(paths.solve_triangular), **LINALG)
+           host_path=array_path(paths.solve_triangular, label="linalg.solve_triangular"), **LINALG)
 def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
     """Return X with A @ X == B (or X @ A == B) for triangular A; only one triangle is read."""
     check_matrix("solve_triangular", A, square=True)
@@ -119,13 +119,20 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
 def _pinv(matrix: Any, absolute: Any, relative: Any, hermitian: bool) -> Any:
     if hermitian:
         host_linalg.check_finite(matrix)
-        u, s, vh = np.linalg.svd(matrix, full_matrices=False, hermitian=True)
+        values, u = host_linalg.eigh(matrix, "L")
+        left, right = u, np.swapaxes(u, -1, -2).conj()
     else:
-        u, s, vh = host_linalg.svd(matrix, False)
-    top = s.max(-1, keepdims=True, initial=0)
-    cut = np.maximum(np.asarray(absolute)[..., None], np.asarray(relative)[..., None] * top)
-    inverted = np.where(s > cut, 1 / np.where(s > cut, s, 1), 0).astype(s.dtype)
-    return np.swapaxes(vh, -1, -2).conj() @ (inverted[..., None] * np.swapaxes(u, -1, -2).conj())
+        u, values, vh = host_linalg.svd(matrix, False)
+        left, right = np.swapaxes(vh, -1, -2).conj(), np.swapaxes(u, -1, -2).conj()
+    sizes = np.abs(values)
+    top = np.maximum.reduce(sizes, -1, keepdims=True, initial=0).astype(np.float64)
+    if type(absolute) is type(relative) is float:
+        used = sizes > np.maximum(absolute, relative * top)
+    else:
+        used = sizes > np.maximum(np.asarray(absolute)[..., None], np.asarray(relative)[..., None] * top)
+    inverted = np.divide(1, values, np.zeros_like(values), where=used)
+    scaled = left * inverted[..., None, :]  # the smaller factor
+    return host_linalg.matmul(scaled, right) if matrix.ndim == 2 else scaled @ right
 
 
 def _pinv_gradient(grad: Any, matrix: Any, inverse: Any) -> Any:
@@ -170,7 +177,7 @@ def pinv_path(matrix: Any, rcond: Any = None, hermitian: bool = False, *, atol: 
 
 
 @composite("linalg_pinv(Tensor A, any rcond=None, bool hermitian=False, *, any atol=None, any rtol=None) -> Tensor",
-           host_path=array_path(pinv_path), **LINALG)
+           host_path=array_path(pinv_path, label="linalg.pinv"), **LINALG)
 def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
     """Return pseudoinverses; singular values up to max(atol, rtol * largest) count as 0; ``rcond`` is ``rtol``."""
     check_matrix("pinv", A, square=hermitian)
@@ -180,7 +187,7 @@ def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None
 
 @composite("linalg_matrix_rank(Tensor A, any tol=None, bool hermitian=False, *, any atol=None, any rtol=None) "
            "-> Tensor",
-           host_path=array_path(paths.matrix_rank), **LINALG)
+           host_path=array_path(paths.matrix_rank, label="linalg.matrix_rank"), **LINALG)
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
     """Return the number of singular values above max(atol, rtol * largest); ``tol`` is ``atol``."""
     check_matrix("matrix_rank", A, square=hermitian)
@@ -248,7 +255,7 @@ signed_logarithm: Final[HostOperator] = HostOperator(
 
 
 @composite("linalg_det(Tensor A) -> Tensor",
-           host_path=array_path(paths.det), **LINALG)
+           host_path=array_path(paths.det, label="linalg.det"), **LINALG)
 def det(A: Any) -> Any:
     """Return the determinants of square matrices."""
     check_matrix("det", A, square=True)
@@ -256,14 +263,14 @@ def det(A: Any) -> Any:
 
 
 @composite("det(Tensor input) -> Tensor",
-           host_path=array_path(paths.det))
+           host_path=array_path(paths.det, label="det"))
 def det_of(input: Any) -> Any:
     """Return the determinants of square matrices: ``linalg.det``."""
     return det(input)
 
 
 @composite("linalg_slogdet(Tensor A) -> any",
-           host_path=array_path(paths.slogdet, SlogdetResult), **LINALG)
+           host_path=array_path(paths.slogdet, SlogdetResult, label="linalg.slogdet"), **LINALG)
 def slogdet(A: Any) -> Any:
     """Return the sign (or direction) and the logarithm of the absolute value of determinants."""
     check_matrix("slogdet", A, square=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -131,22 +131,29 @@ def _in_pairs(swaps: list[int]) -> bool:
 
 def permutation(swaps: Array, rows: int) -> Array:
     """Return the original matrix's row numbers in the order of the factors, computed from the row exchanges."""
-    if swaps.ndim == 1 and swaps.size <= _FEW and all(0 < other <= rows for other in swaps.tolist()):
+    others = swaps.tolist() if swaps.ndim == 1 and swaps.size <= _FEW else []
+    if others and min(others) > 0 and max(others) <= rows:
         single = list(range(rows))
-        for k, other in enumerate(swaps.tolist()):
+        for k, other in enumerate(others):
             single[k], single[other - 1] = single[other - 1], single[k]
         return np.array(single, np.int64)
     _check_swaps("lu_unpack", swaps, rows, blocks=False)
     flat = swaps.reshape((math.prod(swaps.shape[:-1]), swaps.shape[-1]))
     order, each = np.tile(np.arange(rows), (flat.shape[0], 1)), np.arange(flat.shape[0])
-    for k, others in enumerate(flat.T - 1):
-        order[each, k], order[each, others] = order[each, others], order[:, k].copy()
+    for k, partners in enumerate(flat.T - 1):
+        order[each, k], order[each, partners] = order[each, partners], order[:, k].copy()
     return order.reshape((*swaps.shape[:-1], rows))
 
 
 def ldl(matrix: Array, hermitian: bool) -> tuple[Array, ...]:
     """Return L and the block-diagonal D in one lower triangle, the row exchanges, and the first zero block."""
-    factor = routines(("hetrf" if hermitian and matrix.dtype.kind == "c" else "sytrf",), matrix)[0]
+    if hermitian and matrix.dtype.kind == "c":
+        return _ldl(matrix, "hetrf")
+    return host_linalg.ldl(matrix, lambda x: _ldl(x, "sytrf"))
+
+
+def _ldl(matrix: Array, name: str) -> tuple[Array, ...]:
+    (factor,) = routines((name,), matrix)
     size = matrix.shape[-1]
 
     def run(a: Array) -> tuple[Any, Any, Any]:
@@ -186,12 +193,23 @@ def solve(matrix: Array, right: Array) -> tuple[Array, ...]:
     return over_batch(run, [(right.shape[-2:], matrix.dtype), ((), np.int32)], (matrix, 2), (right, 2))
 
 
+def qr_by_columns(matrix: Array) -> tuple[Array, Array]:
+    """Return the same for one matrix, stored by columns."""
+    (geqrf,) = routines(("geqrf",), matrix)
+    factors, scales = geqrf(matrix, lwork=_work_of_qr(matrix.dtype, matrix.shape))[:2]
+    return factors, scales
+
+
+@lru_cache(64)
+def _work_of_qr(dtype: np.dtype[Any], shape: tuple[int, int]) -> int:
+    (length,) = _routines(("geqrf_lwork",), dtype)
+    return max(1, int(np.real(length(*shape)[0])))
+
+
 def qr(matrix: Array) -> tuple[Array, ...]:
     """Return R above the diagonal with reflectors below it, and the reflectors' factors."""
-    geqrf, length = routines(("geqrf", "geqrf_lwork"), matrix)
     rows, columns = matrix.shape[-2:]
-    room = max(1, int(np.real(length(rows, columns)[0]))) if rows and columns else 1
-    return over_batch(lambda a: geqrf(a, lwork=room)[:2],
+    return over_batch(qr_by_columns,
                       [((rows, columns), matrix.dtype), ((min(rows, columns),), matrix.dtype)], (matrix, 2))
 
 

@@ -31,7 +31,7 @@ EigResult: Final = named_result("linalg_eig", ("eigenvalues", "eigenvectors"))
 
 
 @composite("linalg_cholesky(Tensor A, *, bool upper=False) -> Tensor",
-           host_path=array_path(paths.cholesky), **LINALG)
+           host_path=array_path(paths.cholesky, label="linalg.cholesky"), **LINALG)
 def cholesky(A: Any, *, upper: bool = False) -> Any:
     """Return lower triangular L with L @ L.mH == A (upper: its adjoint) for positive definite Hermitian A.
 
@@ -44,7 +44,7 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
 
 
 @composite("linalg_qr(Tensor A, str mode='reduced') -> any",
-           host_path=array_path(paths.qr, QRResult), **LINALG)
+           host_path=array_path(paths.qr, QRResult, label="linalg.qr"), **LINALG)
 def qr(A: Any, mode: str = "reduced") -> Any:
     """Return orthonormal Q and upper triangular R with Q @ R == A.
 
@@ -71,7 +71,7 @@ def _check_driver(driver: str | None) -> None:
 
 
 @composite("linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> any",
-           host_path=array_path(paths.svd, SVDResult), **LINALG)
+           host_path=array_path(paths.svd, SVDResult, label="linalg.svd"), **LINALG)
 def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """Return U, S and Vh with A == U @ diag(S) @ Vh; singular values are in descending order.
 
@@ -89,7 +89,7 @@ def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> Any
 
 
 @composite("linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor",
-           host_path=array_path(paths.svdvals), **LINALG)
+           host_path=array_path(paths.svdvals, label="linalg.svdvals"), **LINALG)
 def svdvals(A: Any, *, driver: str | None = None) -> Any:
     """Return singular values in descending order; ``driver`` is that of ``svd``."""
     check_matrix("svdvals", A)
@@ -105,21 +105,21 @@ def _triangle(name: str, A: Any, UPLO: str) -> str:
 
 
 @composite("linalg_eigh(Tensor A, str UPLO='L') -> any",
-           host_path=array_path(paths.eigh, EighResult), **LINALG)
+           host_path=array_path(paths.eigh, EighResult, label="linalg.eigh"), **LINALG)
 def eigh(A: Any, UPLO: str = "L") -> Any:
     """Return eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices; only one triangle is read."""
     return EighResult(*parts.parts_of_eigh(A, _triangle("eigh", A, UPLO)))
 
 
 @composite("linalg_eigvalsh(Tensor A, str UPLO='L') -> Tensor",
-           host_path=array_path(paths.eigvalsh), **LINALG)
+           host_path=array_path(paths.eigvalsh, label="linalg.eigvalsh"), **LINALG)
 def eigvalsh(A: Any, UPLO: str = "L") -> Any:
     """Return the eigenvalues of Hermitian matrices, ascending."""
     return call(parts.eigvalsh, A, _triangle("eigvalsh", A, UPLO))
 
 
 @composite("linalg_eig(Tensor A) -> any",
-           host_path=array_path(paths.eig, EigResult), **LINALG)
+           host_path=array_path(paths.eig, EigResult, label="linalg.eig"), **LINALG)
 def eig(A: Any) -> Any:
     """Return the eigenvalues and eigenvectors of square matrices, complex."""
     check_matrix("eig", A, square=True)
@@ -127,7 +127,7 @@ def eig(A: Any) -> Any:
 
 
 @composite("linalg_eigvals(Tensor A) -> Tensor",
-           host_path=array_path(paths.eigvals), **LINALG)
+           host_path=array_path(paths.eigvals, label="linalg.eigvals"), **LINALG)
 def eigvals(A: Any) -> Any:
     """Return the eigenvalues of square matrices, complex."""
     check_matrix("eigvals", A, square=True)
@@ -147,7 +147,7 @@ def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, 
         # This keeps a gradient of zeros instead of none.
         return x.abs().masked_fill(x != 0, 1).sum(axes, keepdim)
     if ord == 2:
-        return call(length, x.abs() if x.dtype.is_complex else x, axes, keepdim)
+        return _length(x, axes, keepdim)
     size = x.abs()
     if (ord < 0 or math.isinf(ord)) and 0 in [size.shape[k] for k in axes or range(size.ndim)]:
         raise ShapeError("linalg.vector_norm", f"a tensor of shape {list(x.shape)}, ord={ord}, dim={dim}",
@@ -158,6 +158,12 @@ def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, 
         return size.sum(axes, keepdim)
     kept, size = promoted_for_arithmetic(size)
     return _root(_root(size, ord).sum(axes, keepdim), 1 / ord).to(kept)
+
+
+def _length(x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    """Return Euclidean lengths; all dimensions, or a single one, have a plan for their layout."""
+    dim = None if len(axes) == x.ndim else axes[0] if len(axes) == 1 else axes
+    return call(length, x.abs() if x.dtype.is_complex else x, dim, keepdim)
 
 
 def _with_dtype(operator: str, x: Any, dtype: Any) -> Any:
@@ -214,7 +220,7 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
     normalize_axes("linalg.matrix_norm", dim, A.ndim)  # refuses equal dimensions, and sorts
     rows, columns = (normalize_axis("linalg.matrix_norm", d, A.ndim) for d in dim)
     if ord == "fro":
-        return call(length, A.abs() if A.dtype.is_complex else A, (rows, columns), keepdim)
+        return _length(A, (rows, columns), keepdim)
     if ord in ("nuc", 2, -2):
         values = call(parts.singular_values, A.movedim((rows, columns), (-2, -1)))
         result = values.sum(-1) if ord == "nuc" else _extreme(values, -1, ord).squeeze(-1)
@@ -248,7 +254,7 @@ def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dty
 
 
 @composite("linalg_matrix_power(Tensor A, int n) -> Tensor",
-           host_path=array_path(paths.matrix_power), **LINALG)
+           host_path=array_path(paths.matrix_power, label="linalg.matrix_power"), **LINALG)
 def matrix_power(A: Any, n: int) -> Any:
     """Return A @ A @ ..., n times; negative powers are those of the inverse."""
     check_matrix("matrix_power", A, square=True)

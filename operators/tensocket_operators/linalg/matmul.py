@@ -163,6 +163,12 @@ def dot(input: Any, tensor: Any) -> Any:
     return input.matmul(tensor)
 
 
+@composite("vdot(Tensor input, Tensor other) -> Tensor", host_path=_product_host_path(_vectors))
+def vdot(input: Any, other: Any) -> Any:
+    """Return the inner product of two vectors; the first one is conjugated."""
+    return input.conj().dot(other)
+
+
 def _affine_host_path(key: int, state: DeviceState, body: Any) -> Any:
     kernel = None if key & AUTOGRAD else _kernel("linear", key, state)
     if kernel is None:
@@ -181,6 +187,25 @@ def _weight_gradient(grad: Any, input: Any, shape: Any) -> Any:
     return rows.t().mm(input.reshape(count, input.shape[-1]))
 
 
+def _input_gradient_of_arrays(grad: Any, weight: Any) -> Any:
+    if grad.ndim == 2 == weight.ndim:
+        return host_linalg.matmul(grad, weight)
+    if grad.ndim < 2 or weight.ndim != 2 or not grad.size or not grad.flags.c_contiguous:
+        return NotImplemented
+    rows = host_linalg.matmul(grad.reshape(-1, grad.shape[-1]), weight)
+    return rows.reshape(*grad.shape[:-1], weight.shape[1])
+
+
+def _weight_gradient_of_arrays(grad: Any, input: Any, weight_shape: Any) -> Any:
+    if grad.ndim == 2 == len(weight_shape):
+        return host_linalg.matmul(grad.T, input)
+    if grad.ndim < 2 or len(weight_shape) != 2 or not (grad.size and input.size) or not (
+            grad.flags.c_contiguous and input.flags.c_contiguous):
+        return NotImplemented
+    outputs, inputs = weight_shape
+    return host_linalg.matmul(grad.reshape(-1, outputs).T, input.reshape(-1, inputs))
+
+
 @composite(
     "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
     method=False,
@@ -191,10 +216,8 @@ def _weight_gradient(grad: Any, input: Any, shape: Any) -> Any:
         weight=lambda grad, input, weight_shape: _weight_gradient(grad, input, weight_shape),
         bias=lambda grad: grad,
     ).on_arrays(
-        input=lambda grad, weight: host_linalg.matmul(grad, weight) if grad.ndim == 2 == weight.ndim else (
-            NotImplemented),
-        weight=lambda grad, input, weight_shape: host_linalg.matmul(grad.T, input) if (
-            grad.ndim == 2 == len(weight_shape)) else NotImplemented,
+        input=_input_gradient_of_arrays,
+        weight=_weight_gradient_of_arrays,
         bias=lambda grad: grad,
     ),
 )

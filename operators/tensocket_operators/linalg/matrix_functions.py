@@ -107,7 +107,7 @@ def matrix_exp(input: Any) -> Any:
 
 
 @composite("linalg_cond(Tensor A, any p=None) -> Tensor",
-           host_path=array_path(paths.cond), **LINALG)
+           host_path=array_path(paths.cond, label="linalg.cond"), **LINALG)
 def cond(A: Any, p: Any = None) -> Any:
     """Condition numbers: norm(A, p) * norm(inv(A), p); inf for singular matrices.
 
@@ -137,7 +137,7 @@ def cond(A: Any, p: Any = None) -> Any:
 
 
 @composite("logdet(Tensor input) -> Tensor",
-           host_path=array_path(paths.logdet))
+           host_path=array_path(paths.logdet, label="logdet"))
 def logdet(input: Any) -> Any:
     """Logarithm of determinants; NaN for negative ones."""
     sign, size = slogdet(input)
@@ -147,7 +147,7 @@ def logdet(input: Any) -> Any:
 
 
 @composite("slogdet(Tensor input) -> any",
-           host_path=array_path(paths.slogdet, SlogdetOfResult))
+           host_path=array_path(paths.slogdet, SlogdetOfResult, label="slogdet"))
 def slogdet_of(input: Any) -> Any:
     """``linalg.slogdet``."""
     return SlogdetOfResult(*slogdet(input))
@@ -170,21 +170,21 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Any:
 
 
 @composite("cholesky(Tensor input, bool upper=False) -> Tensor",
-           host_path=array_path(paths.cholesky))
+           host_path=array_path(paths.cholesky, label="cholesky"))
 def cholesky_of(input: Any, upper: bool = False) -> Any:
     """``linalg.cholesky``."""
     return cholesky(input, upper=upper)
 
 
 @composite("qr(Tensor input, bool some=True) -> any",
-           host_path=array_path(paths.qr_of, QRResult))
+           host_path=array_path(paths.qr_of, QRResult, label="qr"))
 def qr(input: Any, some: bool = True) -> Any:
     """``linalg.qr``, reduced or (``some=False``) complete."""
     return QRResult(*linalg_qr(input, "reduced" if some else "complete"))
 
 
 @composite("svd(Tensor input, bool some=True, bool compute_uv=True) -> any",
-           host_path=array_path(paths.svd_of, SVDResult))
+           host_path=array_path(paths.svd_of, SVDResult, label="svd"))
 def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
     """U, S and V with input == U @ diag(S) @ V.mH; without ``compute_uv``, U and V are zeros."""
     check_matrix("svd", input)

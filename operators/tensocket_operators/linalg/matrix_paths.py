@@ -144,8 +144,7 @@ def qr_of(matrix: Array, some: bool = True) -> Any:
 @_of_matrices
 def geqrf(matrix: Array) -> Any:
     """Return R and reflectors in one matrix, stored by columns, and their factors."""
-    factors, scales = lapack.qr(matrix)
-    return np.ascontiguousarray(factors.T).T, scales
+    return lapack.qr_by_columns(matrix) if matrix.size else NotImplemented
 
 
 @_of_squares

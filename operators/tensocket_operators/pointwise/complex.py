@@ -129,8 +129,14 @@ def view_as_complex(input: Any) -> Any:
 
 conjugate: Final = Pointwise(
     "conj_physical(Tensor input) -> Tensor", "Complex conjugates, as a new tensor.",
-    lambda m, x: m.conj(x) if m.dtype.is_complex else x, kinds="bifc", inplace=True,
+    lambda m, x: m.conj(x) if m.dtype.is_complex else x, kinds="bifc", inplace=True, method=False, function=False,
     derivative=wirtinger(Derivative(input=lambda grad: grad.conj_physical())))
+
+
+@composite("conj_physical(Tensor input) -> Tensor~")
+def conj_physical(input: Any) -> Any:
+    """Return complex conjugates as a new tensor; a real tensor returns itself."""
+    return call(conjugate, input) if input.dtype.is_complex else input
 
 
 @composite("conj(Tensor input) -> Tensor~")
@@ -258,12 +264,6 @@ def adjoint(input: Any) -> Any:
         raise ShapeError("adjoint", f"a {input.ndim}-dimensional tensor", "matrices have at least 2 dimensions",
                          "unsqueeze it first")
     return input.transpose(-2, -1).conj()
-
-
-@composite("vdot(Tensor input, Tensor other) -> Tensor")
-def vdot(input: Any, other: Any) -> Any:
-    """Return the inner product of two vectors; the first one is conjugated."""
-    return input.conj().dot(other)
 
 
 @composite("is_complex(Tensor input) -> any", method=False)

@@ -24,14 +24,14 @@ from ..kinds.composite import composite
 from ..kinds.inplace import Assign, check_parts, check_separate
 
 #: Elements up to which one thread of NumPy fills an array faster than a kernel is launched (256 KiB of float32).
-_FEW: Final = 1 << 16
+FEW_FILLED: Final = 1 << 16
 #: Elements up to which NumPy copies arrays of one dtype.
 _SMALL: Final = 1 << 17
 _INDIRECT: Final = LAZY | WRAPPER
 #: Dtypes and types of numbers that NumPy fills arrays with as all other paths do, up to numbers that all of them hold.
 _FLOATS: Final = dtype_bit(float32) | dtype_bit(float64)
-_NUMBERS: Final = (bool, int, float)
-_FAR: Final = 1 << 31
+UNCHECKED: Final = (bool, int, float)
+FAR: Final = 1 << 31
 
 
 def _copy(state: Any, target: Any, src: Any) -> None:
@@ -102,10 +102,10 @@ def _fill(state: Any, target: Any, value: Any) -> None:
 def _fill_small(target: Any, value: Any) -> bool:
     """Fill a dense float32 or float64 array in the host's memory with a number that needs no check."""
     key, counter, x = target._key, target._version_counter, target._array
-    if RECORDERS or key & _INDIRECT or not key & _FLOATS or type(value) not in _NUMBERS or not (
-            -_FAR < value < _FAR and (counter is None or type(counter) is list)):
+    if RECORDERS or key & _INDIRECT or not key & _FLOATS or type(value) not in UNCHECKED or not (
+            -FAR < value < FAR and (counter is None or type(counter) is list)):
         return False
-    if type(x) is not np.ndarray or x.size > _FEW or not x.flags.carray:
+    if type(x) is not np.ndarray or x.size > FEW_FILLED or not x.flags.carray:
         return False
     x.fill(value)
     return True
@@ -144,14 +144,14 @@ fill_: Final = Assign("fill_(Tensor! input, Operand value) -> Tensor", "One valu
 def _zero_path(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
     """Return a shortcut for dense arrays in host memory: NumPy's fill, without conversion of a number.
 
-    Guard: no gradients, a contiguous array of at most ``_FEW`` elements. All other calls take ``fill_``.
+    Guard: no gradients, a contiguous array of at most ``FEW_FILLED`` elements. All other calls take ``fill_``.
     """
     if key & ~(DTYPE_MASK | DIM0) != state.key or not state.runtime.profile.host_resident:
         return None
 
     def zero(target: Any) -> Any:
         array = target._array
-        if not array.flags.carray or array.size > _FEW:
+        if not array.flags.carray or array.size > FEW_FILLED:
             return next_path(target)
         bump(target)  # raises for inference tensors
         array.fill(0)

@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+import numpy as np
+
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
-from tensocket_core.keys import AUTOGRAD
+from tensocket_core.keys import AUTOGRAD, DIM0, dtype_bit
 from tensocket_core.launch.numbers import check_range, plain_number
 from tensocket_core.promotion import result_type
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError, ShapeError
 
+from .. import creation
+from ..array_paths import array_path
 from ..differentiation.delayed import without_derivative
 from ..kinds.composite import composite
 from ..kinds.pointwise import Pointwise
@@ -341,18 +345,30 @@ def _factors(operator: str, dtype: DType, factors: dict[str, Any]) -> None:
             check_range(operator, value, dtype)
 
 
-@composite("fill(Tensor input, Operand value) -> Tensor", method=False)
+def _filled_like_few(array: np.ndarray[Any, Any], value: Any) -> Any:
+    """Return what ``fill`` returns for few elements and a number that float32 holds; NotImplemented for others."""
+    if type(value) not in (bool, int, float) or not -1e38 < value < 1e38 or not array.flags.c_contiguous:
+        return NotImplemented
+    made = np.empty_like(array)
+    made.fill(value)
+    return made
+
+
+@composite("fill(Tensor input, Operand value) -> Tensor", method=False,
+           host_path=array_path(_filled_like_few, zero_dim=True, numbers=True))
 def fill(input: Any, value: Any) -> Any:
     """Return a tensor like input with one value everywhere.
 
     Raises:
         ShapeError: The value is a tensor with dimensions.
     """
-    if not hasattr(value, "_key"):
-        return input.clone().fill_(value)
-    if value.ndim:
-        raise ShapeError("fill", f"a value of shape {list(value.shape)}",
-                         "the value is a number or a 0-dimensional tensor", "use copy_ to write a tensor")
-    return input.clone().copy_(value)
+    if hasattr(value, "_key"):
+        if value.ndim:
+            raise ShapeError("fill", f"a value of shape {list(value.shape)}",
+                             "the value is a number or a 0-dimensional tensor", "use copy_ to write a tensor")
+        return input.clone().copy_(value)
+    if input._key & ~DIM0 != input._device_state.key | dtype_bit(input.dtype):
+        return input.clone().fill_(value)  # the node of the copy, the layers of the tensor
+    return creation.empty_like(input).fill_(value)
 
 

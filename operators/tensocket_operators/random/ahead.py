@@ -8,9 +8,10 @@ continue a stream make its next longer draw.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
+
+import numpy as np
 
 from tensocket_core.device import DeviceState
 from tensocket_plugins.contract.dtypes import DType
@@ -31,11 +32,14 @@ class _Stretch:
     Attributes:
         drawn: Seed, first block, the block after the last one, and the numbers; replaced as a whole: threads read it.
         missed: Number of draws at other places since then.
+        run: The kernel's function.
+        group: Words that an iteration of the kernel makes.
     """
 
-    __slots__ = ("drawn", "missed")
+    __slots__ = ("drawn", "group", "missed", "run")
 
-    def __init__(self) -> None:
+    def __init__(self, run: Callable[..., Any], group: int) -> None:
+        self.run, self.group = run, group
         self.drawn: tuple[int, int, int, Any] = (-1, 0, 0, None)
         self.missed = 0
 
@@ -58,28 +62,32 @@ def small_draw(state: DeviceState, formula: Any, dtype: DType, words: int, shape
         generator: The source; None for that of the device.
         numbers: Further arguments of the formula.
     """
-    known = state.programs.get((formula, dtype))
-    if known is None or not state.holds_data:
-        return None
-    blocks = -(-count * words // 4)
-    seed, offset = (generator or generator_of(state)).take(blocks)
-    exact = struct.pack(f"={len(numbers)}d", *numbers) if numbers and type(numbers[0]) is float else (*numbers,)
-    key = state, formula, dtype, exact
+    # Zeros have two signs; NaN equals no key, so that its draws are never ahead.
+    key: Any = (state, formula, dtype)
+    if numbers:
+        key = *key, *(numbers if all(numbers) else map(repr, numbers))
     found = _STRETCHES.get(key)
     if found is None:
-        found = _STRETCHES[key] = _Stretch()
+        known = state.programs.get((formula, dtype))
+        if known is None or not state.holds_data:
+            return None
+        found = _STRETCHES[key] = _Stretch(*known)
+    blocks = -(-count * words // 4)
+    seed, offset = (generator or generator_of(state)).take(blocks)
     drawn_seed, first, end, drawn = found.drawn
     if seed != drawn_seed or offset < first or offset + blocks > end:
-        run, group = known
         found.missed += 1
         ahead = found.missed >= _PATIENCE or (seed == drawn_seed and first <= offset <= end)
         size = _BLOCKS * 4 // words if ahead else count
         drawn = state.runtime.empty((size,) if ahead else shape, dtype, state.stream)
-        run([drawn], [size, -(-size * words // group), seed & 0xFFFFFFFF, seed >> 32, offset, *numbers], state.stream)
+        found.run([drawn], [size, -(-size * words // found.group), seed & 0xFFFFFFFF, seed >> 32, offset, *numbers],
+                  state.stream)
         if not ahead:
             return drawn
         first, found.missed = offset, 0
         found.drawn = seed, offset, offset + _BLOCKS, drawn
     at = (offset - first) * 4 // words
+    if not shape:
+        return np.asarray(drawn[at])  # of a NumPy scalar: a new array
     made = drawn[at: at + count].copy()
     return made if len(shape) == 1 else made.reshape(shape)

@@ -29,6 +29,7 @@ from .ahead import FEW, small_draw
 from .distributions import EXACT, INT_RANGE, NORMAL, UNIFORM, Formula, bits64
 from .draws import draw_array, floats, through_transforms, whole_numbers
 from .generator import Generator
+from .small_samples import note_range, small_integers
 
 _FLOAT32: Final = dtype_bit(dtypes.float32)
 
@@ -137,11 +138,25 @@ def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: G
     chosen, state = options(
         "randint", dtype, generator.device if device is None and generator is not None else device, dtypes.int64
     )
-    _check_integers(low, high, chosen)
-    shape = shape_of("randint", (size,))
-    result = whole_numbers(state, shape, chosen, low, high, generator)
-    result = result if result.dtype is chosen else result.to(chosen)
+    result = _integers(state, shape_of("randint", (size,)), chosen, low, high, generator)
     return as_leaf(result) if requires_grad else result
+
+
+def _integers(state: DeviceState, shape: tuple[int, ...], dtype: DType, low: int, high: int,
+              generator: Generator | None) -> Any:
+    """Return whole numbers in [low, high), of a dtype that represents the bounds.
+
+    Raises:
+        ArgumentError: The range is empty, or the dtype cannot represent its bounds.
+    """
+    if not ACTIVE:
+        small = small_integers(state, shape, dtype, low, high, generator)
+        if small is not None:
+            return small
+    _check_integers(low, high, dtype)
+    note_range(low, high, dtype)
+    drawn = whole_numbers(state, shape, dtype, low, high, generator)
+    return drawn if drawn.dtype is dtype else drawn.to(dtype)
 
 
 def _check_integers(low: int, high: int, dtype: DType) -> None:
@@ -188,9 +203,7 @@ def randint_like(input: Any, low: Any = None, high: Any = None, *, generator: Ge
     array, kind = input._array, input.dtype
     if not (ACTIVE or dtype or device or requires_grad or memory_format or input._key & WRAPPER) and (
             type(low) is int and type(high) is int and contiguous(array)):
-        _check_integers(low, high, kind)
-        drawn = whole_numbers(input._device_state, array.shape, kind, low, high, generator)
-        return drawn if drawn.dtype is kind else drawn.to(kind)
+        return _integers(input._device_state, array.shape, kind, low, high, generator)
 
     def draw(size: tuple[int, ...], **chosen: Any) -> Any:
         return randint(low, high, size, generator=generator, **chosen)

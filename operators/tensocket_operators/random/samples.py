@@ -26,7 +26,7 @@ from .distributions import NORMAL, NORMAL_SCALED
 from .draws import drawn_tensor, floats
 from .generator import Generator
 from .inplace import check_floats, checked_probability, uniforms
-from .small_samples import small_bernoulli, small_normal
+from .small_samples import small_bernoulli, small_normal, small_scaled
 
 #: Connects a result to its parameters, with zero gradients, as PyTorch does for samples.
 _drawn_from: Final = Custom(
@@ -77,8 +77,14 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Gene
         ArgumentTypeError: Both are numbers and the size is missing, or a size is given with a tensor.
         DtypeError: Standard deviations are complex.
     """
-    if not (ACTIVE or VALUE_OBSERVERS or rest or dtype or device or requires_grad) and size is None:
-        small = small_normal(mean, std, generator)
+    if not (ACTIVE or VALUE_OBSERVERS or rest or requires_grad):
+        small = None
+        if type(mean) is float is type(std) and size is not None:
+            chosen, state = options("normal", dtype, generator.device if device is None and generator else device)
+            if chosen is dtypes.float32:
+                small = small_scaled(mean, std, shape_of("normal", (size,)), state, generator)
+        elif size is None and not (dtype or device):
+            small = small_normal(mean, std, generator)
         if small is not None:
             return small
     if rest or _watched("normal", mean, std):

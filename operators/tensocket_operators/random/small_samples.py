@@ -6,21 +6,24 @@ serve, and for wrong ones: the general path serves those, and raises the errors.
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Final
 
 import numpy as np
 
 from tensocket_core.device import BY_KEY, DeviceState
-from tensocket_core.keys import DIM0, DTYPE_MASK, DTYPE_OF
+from tensocket_core.keys import DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.kit.bounded import BoundedCache
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
-from .ahead import FEW
-from .distributions import NORMAL, UNIFORM
-from .draws import draw_array
+from .ahead import FEW, small_draw
+from .distributions import INT_RANGE, NORMAL, NORMAL_SCALED, UNIFORM, integers64
 from .generator import Generator
+
+_FLOAT32: Final = dtype_bit(dtypes.float32)
 
 
 def _small(input: Any) -> tuple[DeviceState, DType] | None:
@@ -41,8 +44,18 @@ def small_normal(mean: Any, std: Any, generator: Generator | None) -> Any:
     if centre.shape != spread.shape or any(x < 0 for x in spread.reshape(-1).tolist()):
         return None
     wide = dtype is dtypes.float64
-    drawn = draw_array("randn", NORMAL[wide], state, centre.shape, dtype, 1 + wide, generator)
-    return wrap(np.asarray(_scaled(drawn, spread, centre)), mean._key & ~DIM0)
+    drawn = small_draw(state, NORMAL[wide], dtype, 1 + wide, centre.shape, centre.size, generator)
+    return None if drawn is None else wrap(np.asarray(_scaled(drawn, spread, centre)), mean._key & ~DIM0)
+
+
+def small_scaled(mean: float, std: float, shape: tuple[int, ...], state: DeviceState, generator: Generator | None
+                 ) -> Any:
+    """Return few normal numbers of float32 with a mean and a standard deviation; None for other calls."""
+    count = math.prod(shape)
+    if not 0 < count <= FEW or not std >= 0:
+        return None
+    drawn = small_draw(state, NORMAL_SCALED[0], dtypes.float32, 1, shape, count, generator, (std, mean))
+    return None if drawn is None else wrap(drawn, state.key | _FLOAT32)
 
 
 @quiet
@@ -56,8 +69,34 @@ def small_bernoulli(input: Any, generator: Generator | None) -> Any:
     if found is None:
         return None
     (state, dtype), key, array = found, input._key, input._array
-    if not all(0 <= x <= 1 for x in array.reshape(-1).tolist()):  # lists of few numbers take less time than NumPy
+    values = array.reshape(-1).tolist()  # few numbers take less time than NumPy; NaN shows in the sum alone
+    if min(values) < 0 or max(values) > 1 or not sum(values) >= 0:
         return None
     wide = dtype is dtypes.float64
-    drawn = draw_array("rand", UNIFORM[wide], state, array.shape, dtype, 1 + wide, generator)
-    return wrap(np.asarray((drawn < array).astype(array.dtype)), key & ~DIM0)
+    drawn = small_draw(state, UNIFORM[wide], dtype, 1 + wide, array.shape, array.size, generator)
+    return None if drawn is None else wrap(np.asarray((drawn < array).astype(array.dtype)), key & ~DIM0)
+
+
+#: Ranges that a dtype represents, by their bounds and the dtype; emptied when it is full.
+_RANGES: Final[BoundedCache[tuple[int, int, DType], None]] = BoundedCache(256)
+
+
+def note_range(low: int, high: int, dtype: DType) -> None:
+    """Note that a range is not empty, and that a dtype represents its bounds."""
+    if (dtype is dtypes.int64 or dtype is dtypes.float32 or dtype is dtypes.float64) and high - low < INT_RANGE:
+        _RANGES[low, high, dtype] = None
+
+
+def small_integers(state: DeviceState, shape: tuple[int, ...], dtype: DType, low: int, high: int,
+                   generator: Generator | None) -> Any:
+    """Return few whole numbers in [low, high), a range that ``note_range`` knows; None for other calls."""
+    count = math.prod(shape)
+    if not 0 < count <= FEW or (low, high, dtype) not in _RANGES:
+        return None
+    target = state.runtime.target
+    if target is None or not target.float64:
+        return None
+    drawn = small_draw(state, integers64, dtypes.int64, 2, shape, count, generator, (high - low, low))
+    if drawn is None:
+        return None
+    return wrap(drawn if dtype is dtypes.int64 else drawn.astype(dtype.numpy), state.key | dtype_bit(dtype))

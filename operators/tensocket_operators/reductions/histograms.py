@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.modes import ACTIVE
@@ -16,19 +14,18 @@ from tensocket_core.keys import DIM0, dtype_bit
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError, UndefinedDtype
-from tensocket_plugins.contract.launch_recorder import RECORDERS, forbid_replay, note_constant
-from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
+from tensocket_plugins.contract.launch_recorder import forbid_replay, note_constant
 from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.kit.bounded import BoundedCache
 
 from .. import creation
 from ..array_paths import array_path
-from ..creation.ranges import even_steps
 from ..differentiation.delayed import without_derivative
 from ..kinds.composite import composite
 from ..kinds.programs import Programs
 from ..kinds.view import Custom
 from . import histogram_kernel_cpu
+from .few_histograms import histogram_of_few, histogramdd_of_few
 from .value_checks import value_range
 
 #: Results of ``histogram`` and ``histogramdd``, under PyTorch's names.
@@ -121,30 +118,36 @@ def _within(values: Any, edges: Any) -> Any:
     return (values >= edges[0]) & (values <= edges[-1])
 
 
-def _at_once(values: Any, edges: Any, low: Any, high: Any, weights: Any = None) -> Any:
-    """Return the counts of a vector's elements in bins of equal width by one kernel; None if it cannot count them.
+def _at_once(points: Any, bins: Sequence[Any], edges: Sequence[Any], bounds: Sequence[tuple[Any, Any]],
+             weights: Any = None) -> Any:
+    """Return the counts of points in bins of equal width by one kernel; None if it cannot count them.
 
-    Guard: a processor with a code generator, float32 or float64, bounds that are numbers, no mode or transform.
+    Guard: a processor with a code generator, float32 or float64, few coordinates, bounds that are numbers, no mode or
+    transform.
     """
-    state, dtype = values._device_state, values.dtype
-    plain = [x for x in (values, edges, weights) if x is not None]
-    if ACTIVE or not _KERNEL.of(state) or dtype not in (dtypes.float32, dtypes.float64) or hasattr(low, "_key") or any(
-            x._key & ~DIM0 != state.key | dtype_bit(dtype) for x in plain):
+    state, dtype = points._device_state, points.dtype
+    plain = [x for x in (points, weights, *edges) if x is not None]
+    if ACTIVE or not _KERNEL.of(state) or dtype not in (dtypes.float32, dtypes.float64) or (
+            len(edges) > histogram_kernel_cpu.COORDINATES) or any(
+            x._key & ~DIM0 != state.key | dtype_bit(dtype) for x in plain) or any(
+            hasattr(x, "_key") for pair in bounds for x in pair):
         return None
-    return call(_bin_counts, values, edges, weights, low, high)
+    lows, highs = zip(*bounds, strict=True)
+    joined = edges[0] if len(edges) == 1 else functions.cat(edges)
+    return call(_bin_counts, points, joined, weights, tuple(map(int, bins)), lows, highs)
 
 
-def _counted(state: Any, values: Any, edges: Any, weights: Any, low: float, high: float) -> Any:
+def _counted(state: Any, points: Any, edges: Any, weights: Any, bins: Any, low: Any, high: Any) -> Any:
     added = None if weights is None else weights.contiguous()._array
     counts = histogram_kernel_cpu.count_in_bins(
-        state, values.contiguous()._array, edges.contiguous()._array, added, values.dtype, low, high)
-    return wrap(counts, values._key & ~DIM0)
+        state, points.contiguous()._array, edges.contiguous()._array, added, points.dtype, bins, low, high)
+    return wrap(counts, points._key & ~DIM0)
 
 
 _bin_counts: Final = Custom(
-    "bin_counts(Tensor values, Tensor edges, Tensor? weights, float low, float high) -> Tensor",
-    "Counts, or sums of weights, of a vector's elements in bins of equal width, on processors.", _counted,
-    method=False, function=False, replayable=True)
+    "bin_counts(Tensor points, Tensor edges, Tensor? weights, int[] bins, any low, any high) -> Tensor",
+    "Counts of points, or sums of their weights, in cells whose sides are bins of equal width, on processors.",
+    _counted, method=False, function=False, replayable=True)
 
 
 @composite("histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", replayable=True)
@@ -170,7 +173,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
         raise ArgumentError("histc", f"min={min}, max={max}", "max is not less than min", "exchange them")
     low, high = _bounds("histc", values, min, max, given=min != max)
     edges = _known_edges("histc", values, bins, low, high)
-    found = _at_once(values, edges, low, high)
+    found = _at_once(values.reshape(-1, 1), [bins], [edges], [(low, high)])
     if found is not None:
         return found.to(input.dtype)
     counts = values.new_zeros((bins,))
@@ -229,43 +232,49 @@ def _given_range(name: str, values: Any, range: Any) -> tuple[Any, Any]:
     return _bounds(name, values, low, high, given=range is not None)
 
 
-def _coordinate(name: str, values: Any, bins: Any, range: Any) -> tuple[Any, Any, Any]:
-    """Return the bin edges of one coordinate, the bin of each value, and whether the value is in a bin."""
+def _side(name: str, values: Any, bins: Any, range: Any) -> tuple[Any, tuple[Any, Any] | None]:
+    """Return the bin edges of one coordinate, and the bounds of bins of equal width; None for given edges."""
     if hasattr(bins, "_key"):
-        edges = _given_edges(name, values, bins)
-        places = functions.searchsorted(edges, values, right=True) - 1
-        places = places - (values == edges[-1]).to(dtypes.int64)
-        return edges, places.clamp(0, max(edges.numel() - 2, 0)), _within(values, edges)
-    low, high = _given_range(name, values, range)
-    edges = _edges(name, values, bins, low, high)
-    return edges, _even_places(values, edges, low, high), _within(values, edges)
+        return _given_edges(name, values, bins), None
+    bounds = _given_range(name, values, range)
+    return _edges(name, values, bins, *bounds), bounds
+
+
+def _places(values: Any, edges: Any, bounds: tuple[Any, Any] | None) -> Any:
+    """Return the bin of each value of one coordinate."""
+    if bounds is not None:
+        return _even_places(values, edges, *bounds)
+    places = functions.searchsorted(edges, values, right=True) - 1
+    return (places - (values == edges[-1]).to(dtypes.int64)).clamp(0, max(edges.numel() - 2, 0))
+
+
+def _composed(points: Any, sides: Sequence[tuple[Any, Any]], weight: Any) -> Any:
+    """Return the counts of points, coordinate by coordinate."""
+    shape = [edges.numel() - 1 for edges, _ in sides]
+    place, inside = points.new_zeros((points.shape[0],), dtype=dtypes.int64), points.new_ones((), dtype=dtypes.bool_)
+    for k, (edges, bounds) in enumerate(sides):
+        values = points[:, k]
+        place, inside = place * shape[k] + _places(values, edges, bounds), inside & _within(values, edges)
+    added = inside.to(points.dtype) if weight is None else weight.masked_fill(~inside, 0)
+    return points.new_zeros((math.prod(shape),)).scatter_add(0, place, added.expand(place.shape)).reshape(shape)
 
 
 def _histogram(name: str, points: Any, bins: Sequence[Any], range: Any, weight: Any,
                density: bool) -> tuple[Any, list[Any]]:
     """Return the counts of points (rows of coordinates) and the bin edges of each coordinate."""
     _check_floating(name, points)
-    if len(bins) == 1 and not density and not hasattr(bins[0], "_key"):
-        values = points.reshape(-1)
-        low, high = _given_range(name, values, range)
-        bounds = _edges(name, values, bins[0], low, high)
-        found = _at_once(values, bounds, low, high, None if weight is None else weight.detach().reshape(-1))
-        if found is not None:
-            return found, [bounds]
-    edges, shape = [], []
-    place, inside = points.new_zeros((points.shape[0],), dtype=dtypes.int64), points.new_ones((), dtype=dtypes.bool_)
-    for k, given in enumerate(bins):
-        bounds, places, within = _coordinate(name, points[:, k], given, None if range is None else range[2 * k:][:2])
-        edges.append(bounds)
-        shape.append(bounds.numel() - 1)
-        place, inside = place * shape[-1] + places, inside & within
-    added = inside.to(points.dtype) if weight is None else weight.detach().reshape(-1).masked_fill(~inside, 0)
-    counts = points.new_zeros((math.prod(shape),)).scatter_add(0, place, added.expand(place.shape)).reshape(shape)
+    sides = [_side(name, points[:, k], given, None if range is None else range[2 * k:][:2])
+             for k, given in enumerate(bins)]
+    edges, bounds = [side[0] for side in sides], [side[1] for side in sides if side[1] is not None]
+    weight = None if weight is None else weight.detach().reshape(-1)
+    counts = _at_once(points, bins, edges, bounds, weight) if len(bounds) == len(sides) else None
+    if counts is None:
+        counts = _composed(points, sides, weight)
     if density:
         counts = counts / counts.sum()
-        for k, bounds in enumerate(edges):
-            widths = bounds.diff()
-            counts = counts / widths.reshape(tuple(-1 if j == k else 1 for j in builtin_range(len(shape))))
+        for k, ends in enumerate(edges):
+            widths = ends.diff()
+            counts = counts / widths.reshape(tuple(-1 if j == k else 1 for j in builtin_range(len(edges))))
     return counts, edges
 
 
@@ -273,37 +282,8 @@ def _histogram(name: str, points: Any, bins: Sequence[Any], range: Any, weight: 
 builtin_range: Final = range
 
 
-#: The most elements and bins that NumPy counts faster than a kernel can be called.
-_FEW: Final = 1 << 10
-
-
-def _histogram_of_few(values: np.ndarray[Any, Any], bins: Any = 100, *, range: Any = None, weight: Any = None,
-                      density: bool = False) -> Any:
-    """Return counts and edges of few elements in bins of equal width over their range; NotImplemented otherwise.
-
-    Guard: bins are so wide that the kernel's rounded guess is beside the right one at most, and edges increase.
-    """
-    plain = range is None and weight is None and not density and not RECORDERS and not VALUE_OBSERVERS
-    if not plain or type(bins) is not int or not (0 < bins <= _FEW and 0 < values.size <= _FEW):
-        return NotImplemented
-    flat = values.reshape(-1)
-    low, high = float(np.minimum.reduce(flat)), float(np.maximum.reduce(flat))
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    least = bins * 8 * float(np.finfo(flat.dtype).eps) * max(-low, high)
-    if not least < high - low < _WIDEST:
-        return NotImplemented
-    edges = even_steps(low, high, bins + 1).astype(flat.dtype)
-    places = edges[:-1].searchsorted(flat, "right") - 1
-    return np.bincount(places, minlength=bins).astype(flat.dtype), edges
-
-
-#: The widest range in which no difference of float32 overflows.
-_WIDEST: Final = 1e38
-
-
 @composite("histogram(Tensor input, any bins=100, *, any range=None, Tensor? weight=None, bool density=False) -> any",
-           host_path=array_path(_histogram_of_few, HistogramResult, zero_dim=True))
+           host_path=array_path(histogram_of_few, HistogramResult, zero_dim=True))
 def histogram(input: Any, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
     """Return the counts of elements in bins, and the bin edges.
 
@@ -335,7 +315,8 @@ def _check_weight(input: Any, weight: Any) -> None:
 
 
 @composite("histogramdd(Tensor input, any bins, *, any range=None, Tensor? weight=None, bool density=False) -> any",
-           method=False)
+           method=False, host_path=array_path(
+               histogramdd_of_few, lambda counts, *edges: HistogramddResult(counts, edges)))
 def histogramdd(input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
     """Return the counts of points in the cells of a grid, and the bin edges of every coordinate.
 

@@ -62,7 +62,7 @@ def mode_places(state: DeviceState, source: Any, axis: int, dtype: DType) -> Any
     shape = source.shape
     parts = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1:])
     if dtype.kind not in ("float", "int") or dtype.itemsize < 4 or shape[axis] > _LONGEST or not (
-            contiguous(source) and suits_short_rows(state.runtime.target, *parts)):
+            contiguous(source) and suits_short_rows(state.runtime.target, *parts, few=True)):
         return None
     out = state.runtime.empty((*shape[:axis], 1, *shape[axis + 1:]), int64, state.stream)
     launch(state, ("mode", dtype), lambda: _Modes(dtype).program(), None, [out, source], parts)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
 
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call
@@ -25,7 +22,6 @@ from tensocket_plugins.contract.errors import (
     UndefinedDtype,
 )
 
-from ..array_paths import array_path
 from ..indexing.gather_scatter import gather_valid
 from ..indexing.selection import positions
 from ..kinds.composite import composite
@@ -84,12 +80,6 @@ def _taken(input: Any, axis: int, rule: Rule, rank: int, keepdim: bool) -> tuple
 def found_of_rank(input: Any, dim: int, rule: Rule, rank: int) -> Any:
     """Return the elements of a rank along a dimension, which stays with size 1, and their positions."""
     return gather_found(selection, input, dim, rule, rank)
-
-
-def _found(input: Any, axis: int, indices: Any, keepdim: bool) -> tuple[Any, Any]:
-    """Return the elements at ``indices``, which have size 1 along the axis, and the indices."""
-    values = call(gather_valid, input, axis, indices)
-    return (values, indices) if keepdim else (values.squeeze(axis), indices.squeeze(axis))
 
 
 def _median(name: str, input: Any, dim: int, keepdim: bool, rule: Rule) -> tuple[Any, Any]:
@@ -159,30 +149,7 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return NanmedianResult(*_median("nanmedian", input, dim, keepdim, "nanmedian"))
 
 
-#: Most elements whose most frequent ones lists find sooner than operators.
-_LISTED: Final = 256
-
-
-def _mode_of_few(input: np.ndarray[Any, Any], dim: int = -1, keepdim: bool = False) -> Any:
-    """Return what ``mode`` returns for few elements, along the last dimension; NotImplemented for others and NaN."""
-    shape = input.shape
-    if not shape or type(dim) is not int or (dim != -1 and dim + 1 != len(shape)) or not 0 < input.size <= _LISTED:
-        return NotImplemented
-    rows, places = input.reshape((-1, shape[-1])), []
-    for row in rows.tolist():
-        often = Counter(row)
-        most = max(often.values())
-        if any(x != x for x in often):
-            return NotImplemented
-        value = min([x for x, times in often.items() if times == most])
-        places.append(len(row) - 1 - row[::-1].index(value))
-    kept = (*shape[:-1], *((1,) if keepdim else ()))
-    found = np.array(places, np.int64)
-    return rows[np.arange(len(rows)), found].reshape(kept), found.reshape(kept)
-
-
-@composite("mode(Tensor input, int dim=-1, bool keepdim=False) -> any",
-           host_path=array_path(_mode_of_few, ModeResult))
+@composite("mode(Tensor input, int dim=-1, bool keepdim=False) -> any")
 def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     """Return the most frequent element along a dimension, the smallest of several, and its last position.
 
@@ -194,7 +161,16 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     axis = _checked_axis("mode", input, dim)
     if input.ndim == 0:
         return ModeResult(input.clone(), input.new_zeros((), dtype=dtypes.int64))
-    return ModeResult(*_found(input, axis, call(mode_position, input, axis - input.ndim), keepdim))
+    values, indices = call(COMPOSITES["found_mode"], input, axis)
+    return ModeResult(*((values, indices) if keepdim else (values.squeeze(axis), indices.squeeze(axis))))
+
+
+@composite("found_mode(Tensor input, int dim) -> any", method=False, function=False, replayable=True,
+           derivative=found_derivative())
+def found_mode(input: Any, dim: int) -> Any:
+    """Return the most frequent elements along a dimension, which stays with size 1, and their last positions."""
+    indices = call(mode_position, input.detach(), dim - input.ndim)
+    return call(gather_valid, input, dim, indices), indices
 
 
 def _mode_position(state: Any, input: Any, axis: int) -> Any:
@@ -221,6 +197,7 @@ mode_position: Final = Custom(
     _mode_position,
     method=False,
     function=False,
+    replayable=True,
 )
 
 

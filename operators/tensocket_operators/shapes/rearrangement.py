@@ -17,6 +17,7 @@ from tensocket_core.launch.entries import build_join
 from tensocket_core.strides import empty_preserved
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.errors import ArgumentTypeError, ShapeError
+from tensocket_plugins.contract.launch_recorder import is_recording
 
 from ..indexing import small_moves as direct_moves
 from ..indexing.gather_scatter import gather_valid, rows_index
@@ -26,8 +27,10 @@ from . import flip_kernel_cpu
 from .arrangements import repeated_whole
 from .views import sizes
 
-#: Largest size at which NumPy stacks (elements of the first array), repeats (elements of the result) and reverses.
+#: Largest size at which NumPy stacks (elements of the first array) and repeats (elements of the result).
 _SMALL: Final = 1 << 16
+#: Elements up to which NumPy reverses an array in the time that a launch takes (``flip`` of 20 x 100).
+_FEW: Final = 1 << 11
 
 
 def _direct(make: Any) -> Any:
@@ -74,7 +77,8 @@ def _reverse(state: Any, input: Any, dims: tuple[int, ...]) -> Any:
             input = call(gather_valid, input, axis, rows_index(places, tuple(source.shape), axis))
         return input
     out = empty_preserved(state, source, dtype)
-    if source.size < _SMALL or not flip_kernel_cpu.reverse_array(state, out, source, dims, dtype):
+    by_numpy = source.size < _FEW and not is_recording()
+    if by_numpy or not flip_kernel_cpu.reverse_array(state, out, source, dims, dtype):
         copy_elements(state, out, dtype, np.flip(source, dims), dtype)
     return wrap(out, state.key | dtype_bit(dtype))
 

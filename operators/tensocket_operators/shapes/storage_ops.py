@@ -35,7 +35,25 @@ def _plain(input: Any) -> Any:
     return in_memory(input) if input._key & LAZY else input.detach()
 
 
-@composite("resize_(Tensor! input, int... size, *, any memory_format=None) -> Tensor", function=False, lazy=True)
+_INTEGERS: Final = {int}
+
+
+def _resize_path(key: int, state: Any, next_path: Any) -> Any:
+    """Return a shortcut for calls that change nothing; the function serves all others, and raises all errors."""
+    if key & AUTOGRAD:
+        return None
+
+    def keep_sizes(input: Any, *size: Any, memory_format: Any = None) -> Any:
+        shape = size[0] if len(size) == 1 else size
+        if memory_format is None and shape == input._array.shape and {*map(type, shape)} == _INTEGERS:
+            return input
+        return next_path(input, *size, memory_format=memory_format)
+
+    return keep_sizes
+
+
+@composite("resize_(Tensor! input, int... size, *, any memory_format=None) -> Tensor", function=False, lazy=True,
+           host_path=_resize_path)
 def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
     """Resize in place: elements in memory stay, and elements that the storage had no room for are uninitialised.
 
@@ -88,11 +106,21 @@ def resize_unrecorded(input: Any, shape: tuple[int, ...], memory_format: Any = N
     _move_to_handle(input, as_strided(array, shape, strides, 0))
 
 
-@composite("resize_as_(Tensor! input, Tensor the_template, *, any memory_format=None) -> Tensor", lazy=True)
+def _resize_as_path(key: int, state: Any, next_path: Any) -> Any:
+    """Return a shortcut for calls that change nothing; the function serves all others, and raises all errors."""
+
+    def keep_sizes(input: Any, the_template: Any, *, memory_format: Any = None) -> Any:
+        if memory_format is None and input._array.shape == the_template._array.shape and not input._key & AUTOGRAD:
+            return input
+        return next_path(input, the_template, memory_format=memory_format)
+
+    return keep_sizes
+
+
+@composite("resize_as_(Tensor! input, Tensor the_template, *, any memory_format=None) -> Tensor", lazy=True,
+           host_path=_resize_as_path)
 def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> Any:
     """Apply ``resize_`` with another tensor's shape; ``preserve_format`` also takes its memory format."""
-    if memory_format is None and input._array.shape == the_template._array.shape and not input._key & AUTOGRAD:
-        return input
     if memory_format is preserve_format:
         memory_format = suggested_format(tuple(the_template.shape), the_template.stride())
     return input.resize_(tuple(the_template.shape), memory_format=memory_format)

@@ -295,14 +295,18 @@ squeeze: Final = View("squeeze(Tensor input, any dim=None) -> Tensor~", "Without
                       derivative=Derivative(input=lambda grad, input_shape: grad.reshape(input_shape)))
 
 
+#: Elements of a part up to which NumPy adds it; a kernel is divided among threads.
+_FEW_ADDED: Final = 1 << 14
+
+
 def _add_part(whole: Any, grad: Any, index: tuple[Any, ...]) -> None:
-    """Add the gradient of a slice to that of the whole, a new tensor; on host arrays by one NumPy call, if no one notes
-    the operators called.
+    """Add the gradient of a slice to that of the whole, a new tensor; few elements on the host by one NumPy call, if
+    no one notes the operators called.
     """
     array, part = whole._array, grad._array
     observed = ACTIVE or RECORDERS or RECORDING_SLOW_PATHS or OVERRIDDEN_KERNELS
     if (type(array) is type(part) is np.ndarray and array.dtype == part.dtype and array.dtype.kind in "fc"
-            and not observed):
+            and not observed and part.size <= _FEW_ADDED):
         target = sliced(array, index)
         np.add(target, part, target)
     else:

@@ -108,7 +108,7 @@ def _shortcut(name: str, arguments: Arguments, run: Callable[..., Any], accepts:
             return NotImplemented
         return run(x, axes, sizes, partial(scale_of, name, norm, math.prod(sizes)))
 
-    return array_path(transform, accepts=accepts)
+    return array_path(transform, accepts=accepts, label=f"fft.{name}")
 
 
 def whole_path(name: str, arguments: Arguments, forward: bool) -> HostPath:

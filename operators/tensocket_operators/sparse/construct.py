@@ -138,7 +138,10 @@ def from_dense(tensor: Any, sparse_dim: int | None = None) -> SparseTensor:
     marks = tensor.detach() != 0
     marks = marks.reshape((*tensor.shape[:count], -1)).any(-1) if count < tensor.ndim else marks
     positions = marks.nonzero().mT.contiguous()
-    return at_positions(tensor, positions)
+    if not tensor.ndim:
+        return at_positions(tensor, positions)
+    values = tensor.masked_select(marks) if count == tensor.ndim else tensor[marks]
+    return wrap_sparse(positions, values, tensor.shape, sparse_coo, True)
 
 
 def at_positions(tensor: Any, positions: Any, whole: bool = True) -> SparseTensor:

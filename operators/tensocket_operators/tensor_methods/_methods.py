@@ -138,7 +138,6 @@ class OperatorMethods:
     bitwise_not: Callable[..., Any] = _f.bitwise_not
     __invert__: Callable[..., Any] = _f.__invert__
     _neg_view: Callable[..., Any] = _f._neg_view
-    conj_physical: Callable[..., Any] = _f.conj_physical
     angle: Callable[..., Any] = _f.angle
     sgn: Callable[..., Any] = _f.sgn
     tan: Callable[..., Any] = _f.tan
@@ -366,6 +365,7 @@ class OperatorMethods:
     bmm: Callable[..., Any] = _f.bmm
     mv: Callable[..., Any] = _f.mv
     dot: Callable[..., Any] = _f.dot
+    vdot: Callable[..., Any] = _f.vdot
     lu: Callable[..., Any] = _f.lu
     orgqr: Callable[..., Any] = _f.orgqr
     ormqr: Callable[..., Any] = _f.ormqr
@@ -437,6 +437,7 @@ class OperatorMethods:
     type_as: Callable[..., Any] = _f.method_type_as
     cpu: Callable[..., Any] = _f.method_cpu
     cuda: Callable[..., Any] = _f.method_cuda
+    conj_physical: Callable[..., Any] = _f.conj_physical
     conj: Callable[..., Any] = _f.conj
     resolve_conj: Callable[..., Any] = _f.resolve_conj
     resolve_neg: Callable[..., Any] = _f.resolve_neg
@@ -444,7 +445,6 @@ class OperatorMethods:
     is_neg: Callable[..., Any] = _f.is_neg
     isreal: Callable[..., Any] = _f.isreal
     adjoint: Callable[..., Any] = _f.adjoint
-    vdot: Callable[..., Any] = _f.vdot
     clamp: Callable[..., Any] = _f.clamp
     clip: Callable[..., Any] = _f.clamp
     clamp_: Callable[..., Any] = _f.method_clamp_

@@ -374,9 +374,6 @@ class OperatorMethods:
     def _neg_view(self) -> Tensor:
         """The same memory as the negatives of its elements, a view."""
 
-    def conj_physical(self, *, out: Any = None) -> Tensor:
-        """Complex conjugates, as a new tensor."""
-
     def angle(self, *, out: Any = None) -> Tensor:
         """Angle of complex numbers with the positive real axis, within -pi .. pi."""
 
@@ -1110,6 +1107,9 @@ class OperatorMethods:
     def dot(self, tensor: Tensor, *, out: Any = None) -> Tensor:
         """Return the inner product of two vectors."""
 
+    def vdot(self, other: Tensor, *, out: Any = None) -> Tensor:
+        """Return the inner product of two vectors; the first one is conjugated."""
+
     def lu(self, pivot: _bool = True, get_infos: _bool = False, *, out: Any = None) -> Any:
         """Return ``linalg.lu_factor``, or with ``get_infos`` ``linalg.lu_factor_ex``, as a tuple."""
 
@@ -1410,6 +1410,9 @@ class OperatorMethods:
     def cuda(self, device: Any = None, non_blocking: _bool = False, memory_format: Any = None) -> Tensor:
         """Return this tensor on the device ``cuda``, or on another one given by number or name."""
 
+    def conj_physical(self, *, out: Any = None) -> Tensor:
+        """Return complex conjugates as a new tensor; a real tensor returns itself."""
+
     def conj(self) -> Tensor:
         """Return complex conjugates as a marked view of the same memory (``is_conj``); a real tensor returns itself."""
 
@@ -1434,9 +1437,6 @@ class OperatorMethods:
         Raises:
             ShapeError: The tensor is a vector.
         """
-
-    def vdot(self, other: Tensor, *, out: Any = None) -> Tensor:
-        """Return the inner product of two vectors; the first one is conjugated."""
 
     def clamp(self, min: Operand | None = None, max: Operand | None = None, *, out: Any = None) -> Tensor:
         """Limit elements to the range from min to max, which are numbers or tensors; None means no limit.

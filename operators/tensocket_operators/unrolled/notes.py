@@ -206,7 +206,7 @@ class Notes(Tracer):
                 result = operator.invoke(kernel, given) if self._mask is None else run_with_modes(operator, key, given)
             except Exception as error:
                 raise UnrollError("an operator raises an error") from error
-        by_layout = operator.kind in _BY_LAYOUT or getattr(operator, "moves", False) or (
+        by_layout = operator.kind in _BY_LAYOUT or getattr(operator, "settles_layouts", False) or (
             operator.makes_views and operator.body is None)
         return self._note(self._call(operator, key, texts), result, changes=changes or len(self._drawn) > draws,
                           check="" if by_layout else "layout")

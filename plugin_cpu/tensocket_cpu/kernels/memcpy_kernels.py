@@ -38,13 +38,15 @@ _Axis = tuple[int, int, int]
 _PACK: Final = struct.Struct("=2Q8q").pack
 #: Bytes that are worth a thread of their own.
 _GRAIN: Final = 1 << 18
-#: Bytes of a run from which one call per run is cheap, and of the pieces into which a single run is divided.
-_SHORTEST: Final = 512
+#: Bytes of a run from which copying run by run is faster than NumPy's loops over elements, and of the pieces into which
+#: a single run is divided.
+_SHORTEST: Final = 16
 _PIECE: Final = 1 << 16
 #: The same limit for a row at an index, whose address needs one stride only.
 _SHORTEST_ROW: Final = 64
 
 _PACK_ROWS: Final = struct.Struct("=3Q5q").pack
+_PACK_JOIN: Final = struct.Struct("=2Q2q").pack
 
 
 def runs(target: Array, source: Array) -> tuple[int, list[_Axis]]:
@@ -60,6 +62,20 @@ def runs(target: Array, source: Array) -> tuple[int, list[_Axis]]:
         else:
             axes.insert(0, (size, to, start))
     return run, axes
+
+
+def _joined(parts: Sequence[Array], sizes: Sequence[int], rows: int) -> NDArray[np.uint64]:
+    """Return the table of ``join_runs`` for contiguous parts; a single row is divided into pieces."""
+    table, place = list[int](), 0
+    for part, size in zip(parts, sizes, strict=True):
+        start = address_of(part)
+        if rows > 1 or size <= _GRAIN:
+            table += (start, size, place, size)
+        else:
+            for begin in range(0, size, _PIECE):
+                table += (start + begin, size, place + begin, min(_PIECE, size - begin))
+        place += size
+    return np.array(table, np.uint64)
 
 
 def _gathering(target: Array, source: Array, run: int) -> str:
@@ -100,16 +116,16 @@ class RunCopies:
             self._join(outs[0], ins, scalars[0])
 
     def _join(self, target: Array, parts: Sequence[Array], axis: int) -> None:
-        first, second = parts[0], parts[-1]
-        run = math.prod(first.shape[axis:]) * first.itemsize
-        pair = len(parts) == 2 and first.shape == second.shape and run >= _SHORTEST and all(
-            x.flags.c_contiguous for x in (target, first, second))
-        entry = self._entry("copy_runs") if pair else None
+        rows = math.prod(target.shape[:axis])
+        sizes = [part.nbytes // rows for part in parts] if target.size else []
+        long = rows == 1 or min(sizes, default=0) >= _SHORTEST
+        whole = long and all(x.flags.c_contiguous for x in (target, *parts))
+        entry = self._entry("join_runs") if whole and target.size else None
         if entry is not None:
-            # Row by row, so that memory is written in order: the second part is one stride after the first.
-            start = address_of(first)
-            args = _PACK(address_of(target), start, run, run, -1, 2, 2 * run, run, run, address_of(second) - start)
-            self._run(entry, args, target.nbytes // run, target.nbytes)
+            table = _joined(parts, sizes, rows)
+            runs_of_row = len(table) // 4
+            self._run(entry, _PACK_JOIN(address_of(target), address_of(table), runs_of_row, target.nbytes // rows),
+                      rows * runs_of_row, target.nbytes)
             return
         begin = 0
         for part in parts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -72,6 +73,17 @@ class BatchCaller:
         for k in range(count):
             call(*[ctypes.c_void_p(place + k * step) for place, step in zip(places, steps, strict=True)], *lengths)
 
+    def prepare(self, address: int, *args: Argument) -> Callable[[], object] | None:
+        """Return a function that calls a routine once with these arguments; None without a compiler.
+
+        It keeps the arrays alive.
+        """
+        held = [_memory(arg) for arg in args]
+        entry, pack = self._entry(len(args))
+        if entry is None:
+            return None
+        return _Prepared(entry, pack(address, *[place for _, place in held], *[0] * len(args)), 0, 1, held=held)
+
     def _entry(self, arity: int) -> tuple[Any, Callable[..., bytes]]:
         """Return the compiled loop for routines with ``arity`` arguments, None without a compiler; and its packing."""
         found = self._entries.get(arity)
@@ -83,6 +95,17 @@ class BatchCaller:
                 entry = None
             found = self._entries[arity] = entry, struct.Struct(f"={1 + 2 * arity}q").pack
         return found
+
+
+class _Prepared(partial[bytes]):
+    """A call whose attribute ``held`` owns the memory that its packed addresses point to."""
+
+    def __new__(cls, entry: Any, packed: bytes, begin: int, end: int, *, held: object) -> _Prepared:
+        made = super().__new__(cls, entry, packed, begin, end)
+        made.held = held
+        return made
+
+    held: object
 
 
 #: Most numbers and letters that stay in memory, by value; routines only read them. Cleared when it is full.

@@ -33,6 +33,7 @@ from ..float_gemm.addresses import gemm_address
 from ..float_gemm.routine import packs_right
 from ..threads.pool import Entry, ThreadPool
 from .blas import Library
+from .inner_products import InnerProducts
 
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
@@ -42,10 +43,13 @@ Array = NDArray[Any]
 #: The names of the arguments; each is one word.
 _WORDS: Final = ("gemm", "trans_b", "trans_a", "n", "m", "k", "b", "ldb", "a", "lda", "c", "ldc", "alpha", "alpha_high",
                  "beta", "beta_high", "tiles", "step", "by_rows", "tile_a", "tile_b", "tile_c", "inner", "inner_a",
-                 "inner_b", "inner_c", "outer_a", "outer_b", "outer_c")
+                 "inner_b", "inner_c", "outer_a", "outer_b", "outer_c", "bias", "tile_bias", "item_bytes")
 _PACK: Final = struct.Struct(f"={len(_WORDS)}q").pack
-#: Positions of the addresses of both operands and the result.
+#: Positions of the addresses of both operands and the result, and of these and the bias.
 _DATA: Final = tuple([_WORDS.index(name) for name in "abc"])
+_DATA_WITH_BIAS: Final = (*_DATA, _WORDS.index("bias"))
+#: Whether these arrays are written.
+_WRITTEN: Final = (False, False, True, False)
 #: BLAS's letters for column-major matrices, which are row-major here, and for transposed ones.
 PLAIN, TRANSPOSED = ord("N"), ord("T")
 #: The multiplications that are worth a second thread: about 10 microseconds.
@@ -120,6 +124,25 @@ one:
   %c.123 = add i64 %c.12, %c.3
   %c.word = add i64 %c, %c.123
   %c.ptr = inttoptr i64 %c.word to ptr
+  %has.bias = icmp ne i64 %bias, 0
+  br i1 %has.bias, label %fill, label %multiply
+fill:
+  %bias.skip = mul i64 %tile, %tile_bias
+  %bias.word = add i64 %bias, %bias.skip
+  %bias.ptr = inttoptr i64 %bias.word to ptr
+  %row.bytes = mul i64 %columns, %item_bytes
+  %ldc = load i64, ptr %ldc.at
+  %row.step = mul i64 %ldc, %item_bytes
+  br label %row
+row:
+  %r = phi i64 [0, %fill], [%r1, %row]
+  %row.skip = mul i64 %r, %row.step
+  %row.ptr = getelementptr i8, ptr %c.ptr, i64 %row.skip
+  call void @llvm.memcpy.p0.p0.i64(ptr %row.ptr, ptr %bias.ptr, i64 %row.bytes, i1 false)
+  %r1 = add i64 %r, 1
+  %more.rows = icmp slt i64 %r1, %rows
+  br i1 %more.rows, label %row, label %multiply
+multiply:
   %gemm.ptr = inttoptr i64 %gemm to ptr
   call void %gemm.ptr(ptr %trans_b.at, ptr %trans_a.at, ptr %n.at, ptr %m.at, ptr %k.at, ptr %alpha.at, ptr %b.ptr,
     ptr %ldb.at, ptr %a.ptr, ptr %lda.at, ptr %beta.at, ptr %c.ptr, ptr %ldc.at, i64 1, i64 1)
@@ -130,6 +153,7 @@ out:
   ret void
 }
 declare i64 @llvm.smin.i64(i64, i64)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 """)
 #: A matrix times a vector; an iteration is a tile of the result.
 _VECTOR_WORDS: Final = ("gemv", "trans", "size", "other", "a", "lda", "x", "incx", "y", "incy", "alpha", "alpha_high",
@@ -231,6 +255,9 @@ class Products:
         compiler: Compiles the routine and the loops around it.
         pool: The threads that divide the work.
         empty: ``empty(shape, dtype)`` allocates results.
+
+    Attributes:
+        inner: Products of two vectors.
     """
 
     def __init__(self, library: Library, compiler: Compiler, pool: ThreadPool,
@@ -248,16 +275,17 @@ class Products:
         self._ones = {np.dtype(name): struct.unpack("=qq", ones) for name, ones in _ONES.items()}
         self._gemm: dict[np.dtype[Any], int] = {}
         self._routine = partial(gemm_address, compiler, library)
+        self.inner = InnerProducts(library, compiler)
         self._gemv = {np.dtype(name): library.address(f"{letter}gemv") for name, letter in _LETTERS.items()}
 
-    def __call__(self, x: Array, y: Array, out: Array | None = None, *, add: bool = False) -> Array:
+    def __call__(self, x: Array, y: Array, out: Array | None = None, bias: Array | None = None) -> Array:
         """Multiply matrices.
 
         Args:
             x: [..., m, k] of any strides.
             y: [..., k, n] of the same dtype; leading dimensions broadcast.
             out: The contiguous array for the products; a new one by default.
-            add: Whether to add the products to ``out`` instead of overwriting it.
+            bias: [n] of the same dtype and any stride, added to every row.
 
         Returns:
             [..., m, n].
@@ -275,23 +303,24 @@ class Products:
             batch = left if left == right else np.broadcast_shapes(left, right)
         if out is None:
             out = self._empty((*batch, m, n), x.dtype)
-        if not k and not add:
-            if RECORDERS:
-                forbid_replay()
-            out.fill(0)
-        elif out.size and k:
-            self._run(x, y, out, batch, (m, n, k), add)
+        if not k:
+            _fill(out, bias)
+        elif out.size:
+            self._run(x, y, out, batch, (m, n, k), bias)
         return out
 
     def _run(self, x: Array, y: Array, out: Array, batch: tuple[int, ...], sizes: tuple[int, int, int],
-             add: bool) -> None:
+             bias: Array | None) -> None:
         m, n, k = sizes
+        add = bias is not None
         given = x, y
         x, trans_a, lda = oriented(x)
         y, trans_b, ldb = oriented(y)
         if RECORDERS and (x is not given[0] or y is not given[1]):
             forbid_replay()
         if not batch and (m == 1 or n == 1) and self._gemv[out.dtype]:
+            if add:
+                _fill(out, bias)
             if n == 1:
                 self._run_vector(x, trans_a == PLAIN, lda, y, y.strides[0], out, (m, k), add)
             else:
@@ -324,18 +353,24 @@ class Products:
         if gemm is None:
             gemm = self._gemm[out.dtype] = self._routine(out.dtype.name)
         one, one_high = self._ones[out.dtype]
+        if bias is not None and bias.strides[0] != item:
+            if RECORDERS:
+                forbid_replay()
+            bias = np.ascontiguousarray(bias)
         args = _PACK(gemm, trans_b, trans_a, n, m, k, address_of(y), ldb, address_of(x), lda, address_of(out), n,
                      one, one_high, one if add else 0, one_high if add else 0, tiles, step, by_rows,
                      step * (lda if trans_a == PLAIN else 1) * item if by_rows else 0,
                      0 if by_rows else step * (1 if trans_b == PLAIN else ldb) * item,
                      step * (n if by_rows else 1) * item,
-                     inner, inner_a, inner_b, inner_c, outer_a, outer_b, outer_c)
+                     inner, inner_a, inner_b, inner_c, outer_a, outer_b, outer_c,
+                     0 if bias is None else address_of(bias), 0 if by_rows else step * item, item)
         if pieces > 1 and count == 1:
             threads = self._pool.threads
             pieces = min(pieces, max(threads, min(parts, m * n * k // _FINE_GRAIN, _SHARES * threads)))
         if RECORDERS:
-            words = LaunchWords(args, count * tiles, max(pieces, 1), _DATA)
-            note_launch(self._entry, (x, y, out), (False, False, True), words, pieces > 1)
+            arrays, data = ((x, y, out), _DATA) if bias is None else ((x, y, out, bias), _DATA_WITH_BIAS)
+            words = LaunchWords(args, count * tiles, max(pieces, 1), data)
+            note_launch(self._entry, arrays, _WRITTEN[:len(arrays)], words, pieces > 1)
         if pieces > 1:
             self._pool.run(self._entry, args, count * tiles, pieces)
         else:
@@ -352,6 +387,9 @@ class Products:
             if RECORDERS:
                 forbid_replay()
             vector, step = np.ascontiguousarray(vector), item
+        if size == 1 and self.inner.has(out.dtype):
+            self.inner.run(matrix, vector, out, depth, (1 if turned else ld, step // item), add)
+            return
         one, one_high = self._ones[out.dtype]
         args = _VECTOR_PACK(self._gemv[out.dtype], TRANSPOSED if turned else PLAIN, size, depth, address_of(matrix),
                             ld, address_of(vector), step // item, address_of(out), 1, one, one_high,
@@ -383,6 +421,13 @@ def _division(m: int, n: int, k: int, trans_a: int, trans_b: int, distance: int)
     packed = trans_b != PLAIN or packs_right(m, k, distance)
     rows, columns = m // (_FEWEST_PACKED if packed else _FEWEST), n // (_FEWEST if trans_a == PLAIN else _FEWEST_PACKED)
     return rows > columns or (rows == columns and m >= n), max(rows, columns)
+
+
+def _fill(out: Array, bias: Array | None) -> None:
+    """Write the bias, or zeros, to every row."""
+    if RECORDERS:
+        forbid_replay()
+    out[...] = 0 if bias is None else bias
 
 
 NO_BATCH: Final[list[tuple[int, ...]]] = [(1, 1), (0, 0), (0, 0), (0, 0)]

@@ -21,6 +21,7 @@ from tensocket_plugins.kit import host_linalg
 
 from .batches import BatchCaller, PerMatrix
 from .blas import Library
+from .small_lapack import SmallLapack, is_small
 
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
@@ -31,8 +32,10 @@ _LETTERS: Final = {"f": "s", "d": "d", "F": "c", "D": "z"}
 _REAL: Final = {"f": np.float32, "d": np.float64, "F": np.float32, "D": np.float64}
 #: The fewest rows and columns of a matrix for this module; NumPy's loop over batches of smaller ones is faster.
 _SMALLEST: Final = 24
-#: Elements from which ``qr`` takes matrices with fewer rows or columns, too: 13105 x 5 takes 0.33 ms, by NumPy 1.6 ms;
-#: 200 x 5 takes 49 us, by NumPy 26.
+#: The most rows that are transposed one by one.
+_FEW_ROWS: Final = 8
+#: Elements from which ``qr`` and ``svd`` take matrices with fewer rows or columns, too: 13105 x 5 takes 0.33 ms, by
+#: NumPy 1.6 ms; 200 x 5 takes 49 us, by NumPy 26.
 _LONG: Final = 1 << 12
 #: The most columns that LAPACK works on at once.
 _COLUMNS: Final = 64
@@ -51,6 +54,7 @@ class Lapack:
     def __init__(self, library: Library, repeats: BatchCaller) -> None:
         self._library = library
         self._repeats = repeats
+        self._small = SmallLapack(library.address, repeats)
         #: ``run(count, *arguments)`` by the routine's name; None for routines that the library lacks.
         self._found: dict[str, Callable[..., None] | None] = {}
 
@@ -86,6 +90,8 @@ class Lapack:
         Raises:
             numpy.linalg.LinAlgError: A matrix is not positive definite.
         """
+        if is_small(matrix) and matrix.shape[0] < _SMALLEST:
+            return self._small.cholesky(matrix)
         potrf = self._routine("potrf", matrix)
         if potrf is None:
             return NotImplemented
@@ -135,6 +141,10 @@ class Lapack:
 
     def solve_triangular(self, matrix: Array, right: Array, upper: bool, unit: bool) -> Any:
         """Return X with A @ X == B of triangular [..., n, n] and [..., n, k]; NotImplemented if BLAS has no routine."""
+        if is_small(matrix) and is_small(right) and right.dtype == matrix.dtype:
+            made = self._small.solve_triangular(matrix, right, upper, unit)
+            if made is not NotImplemented:
+                return made
         solve = self._routine("trsv" if right.shape[-1] == 1 else "trsm", matrix, 0)
         if solve is None or right.dtype != matrix.dtype:
             return NotImplemented
@@ -163,6 +173,8 @@ class Lapack:
 
         Rows and positions count from 1; the position 0 means that the diagonal has no zero.
         """
+        if is_small(matrix) and (made := self._small.lu(matrix)) is not NotImplemented:
+            return made
         getrf = self._routine("getrf", matrix, 1)
         if getrf is None:
             return NotImplemented
@@ -173,6 +185,10 @@ class Lapack:
         getrf(count, m, n, PerMatrix(made), m, PerMatrix(pivots), PerMatrix(info))
         return np.ascontiguousarray(made.swapaxes(-1, -2)), pivots.astype(np.int32), info.astype(np.int32)
 
+    def ldl(self, matrix: Array) -> Any:
+        """Return L and D of a small symmetric [n, n] in one triangle; see ``SmallLapack.ldl``."""
+        return self._small.ldl(matrix) if is_small(matrix) else NotImplemented
+
     def least_squares(self, matrix: Array, right: Array) -> Any:
         """Return the X for which A @ X is closest to B, for [m, n] of full rank, and 0 or where U has a zero.
 
@@ -182,6 +198,8 @@ class Lapack:
         if gels is None or matrix.ndim > 2 or right.dtype != matrix.dtype or not right.size:
             return NotImplemented
         (m, n), k = matrix.shape, right.shape[1]
+        if m >= 4 * n and (found := self._least_squares_of_long(matrix, right)) is not NotImplemented:
+            return found
         long, short = max(m, n), min(m, n)
         a, made = np.array(matrix.T, order="C", copy=True), np.zeros((k, long), matrix.dtype)
         made[:, :m] = right.T
@@ -189,8 +207,30 @@ class Lapack:
         gels(1, b"N", m, n, k, a, m, made, long, work, work.size, info)
         return np.ascontiguousarray(made[:, :n].T), int(info[0])
 
+    def _least_squares_of_long(self, matrix: Array, right: Array) -> Any:
+        """Return the same for a real matrix with more rows than columns, without LAPACK's passes to scale all elements.
+
+        NotImplemented if the results overflow.
+        """
+        geqrf, ormqr, trtrs = (self._routine(name, matrix, 1) for name in ("geqrf", "ormqr", "trtrs"))
+        if geqrf is None or ormqr is None or trtrs is None or matrix.dtype.kind != "f":
+            return NotImplemented
+        (m, n), k = matrix.shape, right.shape[1]
+        a, made = np.array(matrix.T, order="C", copy=True), np.array(right.T, order="C", copy=True)
+        tau, work, info = np.empty(n, a.dtype), np.empty(max(n, k) * _COLUMNS, a.dtype), np.zeros(1, np.int64)
+        geqrf(1, m, n, a, m, tau, work, work.size, info)
+        ormqr(1, b"L", b"T", m, k, n, a, m, tau, made, m, work, work.size, info)
+        trtrs(1, b"U", b"N", b"N", n, k, a, m, made, m, info)
+        solution = np.ascontiguousarray(made[:, :n])
+        return (solution.T, int(info[0])) if np.isfinite(solution).all() else NotImplemented
+
     def qr(self, matrix: Array, mode: str) -> Any:
-        """Return Q and R of [..., m, n], ``reduced`` or ``complete``; NotImplemented to leave the call to NumPy."""
+        """Return Q and R of [..., m, n], ``reduced`` or ``complete``; NotImplemented to leave the call to NumPy.
+
+        For ``r``, Q is None.
+        """
+        if mode != "r" and is_small(matrix) and min(matrix.shape) < _SMALLEST:
+            return self._small.qr(matrix, mode)
         least = _SMALLEST if matrix.shape[-2] * matrix.shape[-1] < _LONG else 1
         geqrf = self._routine("geqrf", matrix, least)
         orgqr = self._routine("ungqr" if matrix.dtype.kind == "c" else "orgqr", matrix, least)
@@ -200,14 +240,19 @@ class Lapack:
         k, count = min(m, n), math.prod(lead)
         wide = m if mode == "complete" else k
         a = np.array(matrix.swapaxes(-1, -2), order="C", copy=True)
-        q = np.zeros((*lead, wide, m), matrix.dtype)
         tau, work = np.empty((count, k), matrix.dtype), np.empty(max(n, wide) * _COLUMNS, matrix.dtype)
         info = np.zeros(count, np.int64)
         geqrf(count, m, n, PerMatrix(a), m, PerMatrix(tau), work, work.size, PerMatrix(info))
-        q[..., :k, :] = a[..., :k, :]
+        r = np.ascontiguousarray(np.triu(a.swapaxes(-1, -2)[..., :wide, :]))
+        if mode == "r":
+            return None, r
+        if wide == n:
+            q = a
+        else:
+            q = np.zeros((*lead, wide, m), matrix.dtype)
+            q[..., :k, :] = a[..., :k, :]
         orgqr(count, m, wide, k, PerMatrix(q), m, PerMatrix(tau), work, work.size, PerMatrix(info))
-        r = np.triu(a.swapaxes(-1, -2)[..., :wide, :])
-        return np.ascontiguousarray(q.swapaxes(-1, -2)), np.ascontiguousarray(r)
+        return _transposed(q), r
 
     def _routine(self, name: str, matrix: Array, least: int = _SMALLEST) -> Callable[..., None] | None:
         """Return ``run(count, *arguments)`` for matrices of at least ``least`` rows and columns; None without one."""
@@ -221,6 +266,10 @@ class Lapack:
         return self._found[name]
 
     def _svd(self, matrix: Array, job: str) -> Any:
+        if is_small(matrix) and min(matrix.shape) < _SMALLEST:
+            return self._small.svd(matrix, job)
+        if job != "A" and (found := self._svd_of_long(matrix, job)) is not NotImplemented:
+            return found
         gesdd = self._routine("gesdd", matrix)
         if gesdd is None:
             return NotImplemented
@@ -247,6 +296,25 @@ class Lapack:
         _check(info, "SVD did not converge")
         return u, s, vh
 
+    def _svd_of_long(self, matrix: Array, job: str) -> Any:
+        """Return the results of ``_svd`` by those of the triangular factor, for one matrix with many more rows.
+
+        LAPACK does so, too, but also passes twice over all elements to scale them.
+        """
+        m, n = matrix.shape[-2:]
+        real = matrix.dtype.char in "fd"
+        if matrix.ndim > 2 or matrix.size < _LONG or m < 4 * n or not n or not (real or n >= _SMALLEST):
+            return NotImplemented
+        factors = self.qr(matrix, "reduced" if job == "S" else "r")
+        if factors is NotImplemented or not np.isfinite(factors[1]).all():  # lengths of columns may overflow
+            return NotImplemented
+        q, r = factors
+        found = self._svd(r, job)
+        if found is NotImplemented or job == "N":
+            return found
+        u, s, vh = found
+        return host_linalg.matmul(q, u), s, vh
+
     def _eigh(self, matrix: Array, triangle: str, job: str) -> Any:
         hermitian = matrix.dtype.kind == "c"
         routine = self._routine("heevd" if hermitian else "syevd", matrix)
@@ -272,6 +340,16 @@ class Lapack:
         return values, np.conjugate(a.swapaxes(-1, -2), order="C") if job == "V" else a[..., :0, :0]
 
 
+def _transposed(x: Array) -> Array:
+    """Return contiguous transposes; few long rows one by one, in a third of NumPy's time."""
+    if x.ndim > 2 or len(x) > _FEW_ROWS or x.size < _LONG:
+        return np.ascontiguousarray(x.swapaxes(-1, -2))
+    made = np.empty(x.shape[::-1], x.dtype)
+    for k, row in enumerate(x):
+        made[:, k] = row
+    return made
+
+
 def _check(info: Array, message: str) -> None:
     """Raise LinAlgError if a routine failed for a matrix."""
     if info.any():
@@ -293,7 +371,11 @@ def install_lapack(find: Callable[[], Library | None], find_compiler: Callable[[
                 library = find()
                 private = None if library is None or not library.private else library
                 made.append(None if private is None else Lapack(private, BatchCaller(find_compiler)))
-            return NotImplemented if made[0] is None else getattr(made[0], name)(*args)
+            if made[0] is None:
+                return NotImplemented
+            method = getattr(made[0], name)
+            host_linalg.install(name, method)
+            return method(*args)
 
         return run
 

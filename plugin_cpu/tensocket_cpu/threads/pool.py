@@ -121,7 +121,8 @@ class ThreadPool:
         with self._lock:
             if self._run != self._first:
                 return
-            if self._workers is None and self._make_workers is not None and self.threads > 1:
+            # Also for one thread: machine code for large arrays needs their code, even if it runs alone.
+            if self._workers is None and self._make_workers is not None:
                 self._workers, self._make_workers = self._make_workers(), None
             if self._workers is not None:
                 self._workers.resize(self.threads)

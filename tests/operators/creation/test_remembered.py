@@ -12,7 +12,7 @@ import pytest
 
 import tensocket_operators as torch
 from tensocket_operators.creation import remembered
-from tensocket_plugins.contract.errors import ArgumentError, TensocketError
+from tensocket_plugins.contract.errors import ArgumentError, ShapeError, TensocketError
 
 #: Calls after which a result is a copy, and some more.
 CALLS = 5
@@ -28,6 +28,7 @@ CASES: dict[str, tuple[Any, Any]] = {
     "arange of float64": (lambda d: torch.arange(3, dtype=torch.float64, device=d), [0, 1, 2]),
     "linspace": (lambda d: torch.linspace(0, 1, 5, device=d), [0, 0.25, 0.5, 0.75, 1]),
     "linspace of tensors": (lambda d: torch.linspace(torch.tensor(0.0), torch.tensor(1.0), 3, device=d), [0, 0.5, 1]),
+    "logspace of tensors": (lambda d: torch.logspace(torch.tensor(0), torch.tensor(2.0), 3, device=d), [1, 10, 100]),
     "logspace": (lambda d: torch.logspace(0, 2, 3, device=d), [1, 10, 100]),
     "eye": (lambda d: torch.eye(2, 3, device=d), [[1, 0, 0], [0, 1, 0]]),
     "scalar_tensor": (lambda d: torch.scalar_tensor(2.5, device=d), 2.5),
@@ -48,6 +49,16 @@ def test_repeated_calls_make_equal_tensors_of_their_own(device, name):
         assert x._version == 1
     assert all((np.array(x.tolist()) == -k).all() for k, x in enumerate(made))
     assert np.allclose(call(device).tolist(), wanted)
+
+
+def test_numbers_in_tensors_are_read_by_every_call(device):
+    end = torch.tensor(0.0)
+    for k in range(CALLS):
+        end.fill_(k // 2)
+        assert torch.linspace(0, end, 2, device=device).tolist() == [0, k // 2]
+        assert torch.logspace(end, end, 1, device=device).tolist() == [10 ** (k // 2)]
+    with pytest.raises(ShapeError, match="bounds are numbers"):
+        torch.logspace(0, torch.ones(2), 3, device=device)
 
 
 def bits(x: Any) -> bytes:

@@ -316,6 +316,7 @@ COMPOSED |= {
     "found_extremes": [(lambda x: F.cummax(x, 1)[0], X), (lambda x: F.cummin(x, 0)[0], X)],
     "found_in_order": [(lambda x: F.topk(x, 2, 0)[0], X)],
     "found_of_rank": [(lambda x: F.kthvalue(x, 2, 1, True)[0], X)],
+    "found_mode": [(lambda x: F.mode(x, 1)[0], X)],
     "middle": [(F.median, X)],
     "scatter_reduce_valid": [(lambda x, y, i: F.scatter_reduce(x, 0, i, y, "prod"), X, Y, INDEX)],
     "select_scatter": [(lambda x, y: F.select_scatter(x, y, 0, 1), X, ROW)],
@@ -351,9 +352,8 @@ ELSEWHERE_RECORDS |= {
     "angle", "sgn",
     "sgn_", "complex"}
 ELSEWHERE |= {
-    "_conj", "real", "imag", "view_as_real", "view_as_complex", "conj", "complex", "polar", "adjoint", "vdot", "cfloat",
-    "chalf",
-    "cdouble", "resolve_conj", "resolve_neg", "is_conj", "is_neg", "isreal", "is_complex"}
+    "_conj", "real", "imag", "view_as_real", "view_as_complex", "conj", "conj_physical", "complex", "polar", "adjoint",
+    "vdot", "cfloat", "chalf", "cdouble", "resolve_conj", "resolve_neg", "is_conj", "is_neg", "isreal", "is_complex"}
 
 FLAT = [(name, k) for name, cases in RECORDS.items() for k in range(len(cases))]
 FLAT_COMPOSED = [(name, k) for name, cases in COMPOSED.items() for k in range(len(cases))]

@@ -405,3 +405,42 @@ def test_items_are_set_to_a_part_of_the_tensor_itself(target, source, size, grad
     x[(tc.tensor(mask),) if masked else target] = x[source]
     near[mask if masked else target] = np.array(near[source])
     assert x.tolist() == near.tolist()
+
+
+@pytest.mark.parametrize("index", [
+    np.s_[[0, 2]], np.s_[:, [0, 2]], np.s_[..., [1, -1, 0]], np.s_[[0, 1], ..., [1, 0]], np.s_[:, None, [3]],
+    np.s_[..., [0, 4], None], np.s_[::2, [-1]], np.s_[[2, 0], [1, 1]], np.s_[[0, 1], ...], np.s_[1:, :, [0, 0, 2]],
+])
+def test_lists_of_ints(index, device):
+    x = tc.tensor(VALUES, device=device)
+    chosen = x[index]
+    assert chosen.tolist() == VALUES[index].tolist()
+    chosen.zero_()
+    assert x.tolist() == VALUES.tolist()
+
+
+@pytest.mark.parametrize("index", [np.s_[[0, 3]], np.s_[:, [-5]], np.s_[..., [5]]])
+def test_lists_out_of_range(index, device):
+    with pytest.raises(IndexOutOfRange, match=r"^\[index.*\] index .+ — an index lies between .+ — .+"):
+        tc.tensor(VALUES, device=device)[index]
+    assert tc.tensor(VALUES, device=device)[..., [0]].tolist() == VALUES[..., [0]].tolist()
+
+
+@pytest.mark.parametrize("part", [[1 << 70], [2, "a"], [{}]])
+def test_lists_that_are_no_indices(part, device):
+    rule = "an index is made of ints within 64 bits, and bools — convert it to one of these"
+    with pytest.raises(IndexError, match=rf"^\[index\] values of dtype .+ — {rule}$"):
+        tc.tensor(VALUES, device=device)[:, part]
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_gather_at_expanded_and_turned_indices(dim, device):
+    x = np.arange(2 * 3 * 4).reshape(2, 3, 4)
+    column = np.array([[[1], [0], [1]], [[0], [1], [0]]])
+    for index in (np.broadcast_to(column, x.shape), np.ones((4, 3, 2), np.int64).T):
+        wide = tc.tensor(column, device=device).expand(2, 3, 4) if index.strides[-1] == 0 else (
+            tc.ones(4, 3, 2, dtype=tc.int64, device=device).permute(2, 1, 0))
+        for _ in range(3):
+            assert tc.tensor(x, device=device).gather(dim, wide).tolist() == np.take_along_axis(x, index, dim).tolist()
+    with pytest.raises(IndexOutOfRange, match=r"^\[gather\] index \d .+ — .+ — .+"):
+        tc.tensor(x, device=device).gather(dim, tc.tensor(column + 5, device=device).expand(2, 3, 4))

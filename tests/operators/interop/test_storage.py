@@ -244,6 +244,21 @@ def test_set(device):
     assert y.shape == (0,)
 
 
+def test_resizing_to_the_same_sizes_changes_nothing(device):
+    x = torch.ones(2, 3).t()
+    for _ in range(5):
+        assert x.resize_(3, 2) is x.resize_((3, 2)) is x.resize_(torch.Size([3, 2])) is x.resize_([3, 2]) is x
+        assert x.resize_as_(torch.zeros(3, 2)) is x
+    assert (x._version, x.stride()) == (0, (1, 3))
+    for sizes in ((3.0, 2), ((3, 2.0),)):
+        with pytest.raises(TypeError, match="sizes and dims are integers"):
+            x.resize_(*sizes)
+    with pytest.raises(RuntimeError, match="a resized tensor has no history"):
+        x.clone().requires_grad_().resize_(3, 2)
+    y = torch.ones(3, 2)
+    assert y.resize_(3, 2, memory_format=torch.contiguous_format).stride() == (2, 1)
+
+
 def test_resize(device):
     x = torch.arange(6.0)
     view = x[2:]

@@ -125,6 +125,49 @@ def test_losses_of_many_scores(device, reduction, weight, ignore, near, monkeypa
         F.cross_entropy(double(x), torch.tensor(CLASSES + 3))
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("places", [(3,), (2, 4), (0,)])
+def test_losses_of_labels_at_places(device, reduction, weighted, places, near):
+    rng = np.random.default_rng(5)
+    x, labels, weight = rng.normal(size=(4, 5, *places)), rng.integers(0, 5, (4, *places)), rng.uniform(1, 2, 5)
+    labels[0] = 3
+    options = {"weight": double(weight) if weighted else None, "ignore_index": 3, "reduction": reduction}
+    given = double(x).requires_grad_()
+    loss = F.cross_entropy(given, torch.tensor(labels), **options)
+    if 0 in places:
+        assert tuple(loss.shape) == (labels.shape if reduction == "none" else ())
+        return
+    near(loss, nll(log_softmax(x), labels, weight if weighted else None, 3, reduction))
+    loss.sum().backward()
+    factor = (weight[labels] if weighted else np.ones(labels.shape)) * (labels != 3)
+    classes = np.moveaxis(np.eye(5)[labels], -1, 1)
+    share = (np.exp(log_softmax(x)) - classes) * factor[:, None]
+    near(given.grad, share / (factor.sum() if reduction == "mean" else 1))
+    with pytest.raises(IndexError, match=FORM.format("nll_loss")):
+        F.cross_entropy(double(x), torch.tensor(labels + 5), **options)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("rows", [150, 600])
+def test_losses_of_a_large_matrix(device, reduction, weighted, rows, near):
+    """Few enough scores for one kernel over saved probabilities, and so many that they are read twice."""
+    rng = np.random.default_rng(3)
+    x, labels, weight = rng.normal(size=(rows, 1000)), rng.integers(0, 1000, rows), rng.uniform(1, 2, 1000)
+    options = {"weight": double(weight) if weighted else None, "ignore_index": 7, "reduction": reduction}
+    labels[::9] = 7
+    given = double(x).requires_grad_()
+    loss = F.cross_entropy(given, torch.tensor(labels), **options)
+    near(loss, nll(log_softmax(x), labels, weight if weighted else None, 7, reduction))
+    loss.sum().backward()
+    factor = (weight[labels] if weighted else np.ones(rows)) * (labels != 7)
+    share = (np.exp(log_softmax(x)) - np.eye(1000)[labels]) * factor[:, None]
+    near(given.grad, share / (factor.sum() if reduction == "mean" else 1))
+    with pytest.raises(IndexError, match=FORM.format("nll_loss")):
+        F.cross_entropy(double(x), torch.tensor(labels + 1000), **options)
+
+
 @pytest.mark.parametrize("factors", [None, np.array([0.5, 2.0, 0.0, 3.0])])
 def test_rows_of_classified_scores(device, factors, near):
     x, labels, upstream = double(X), torch.tensor(CLASSES[:, None]), np.array([1.0, -2.0, 3.0, 0.5])

@@ -335,7 +335,21 @@ def test_what_conjugates_are(device):
     assert tc.angle(tc.tensor([-2, 3])).tolist() == [pytest.approx(cmath.pi), 0]
     assert tc.sgn(tc.tensor([-2.5, 0.0, 3.0])).tolist() == [-1, 0, 1]
     assert tc.sgn(tc.tensor([True, False])).tolist() == [True, False]
-    assert x.conj_physical().tolist() == [1, 1]
+
+
+def test_conj_physical_copies_complex_tensors_only(device):
+    for x in (tc.ones(2), tc.tensor([1, -2]), tc.tensor([True]), tc.ones(2, requires_grad=True)):
+        assert x.conj_physical() is tc.conj_physical(x) is x
+    out = tc.zeros(2)
+    assert tc.conj_physical(tc.tensor([3.0, -4.0]), out=out) is out
+    assert out.tolist() == [3, -4]
+    x = tc.tensor([2.0, 3.0], requires_grad=True)
+    (x.conj_physical() * x).sum().backward()
+    assert x.grad.tolist() == [4, 6]
+    if device != "plain":
+        z = tc.tensor([1 + 2j])
+        assert z.conj_physical().tolist() == [1 - 2j]
+        assert not z.conj_physical().is_conj()
 
 
 REFUSED = [

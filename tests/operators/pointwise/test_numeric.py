@@ -54,6 +54,44 @@ def test_forms_in_place():
     assert torch.tensor([1.25, 155.0]).round_(decimals=-1).tolist() == [0.0, 160.0]
 
 
+@pytest.mark.parametrize("value", [True, 3, -0.0, 0.1, 1e30, math.inf, math.nan, 1 << 40])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fill_makes_a_new_tensor(dtype, value, device):
+    filled = [f.fill(torch.tensor(x, device=device), value) for x in (
+        np.ones((2, 3), dtype), np.ones((), dtype), np.ones((0, 2), dtype), np.ones(70000, dtype))]
+    wanted = np.asarray(value).astype(dtype)
+    for x in filled:
+        assert (x._host().dtype, x._host().tobytes()) == (wanted.dtype, np.full(x.shape, wanted).tobytes())
+
+
+def test_fill_keeps_the_layout_and_the_operand(device):
+    x = torch.ones(2, 3, device=device).t()
+    filled = f.fill(x, 2)
+    assert (filled.shape, filled.stride(), filled.tolist()) == ((3, 2), (1, 3), [[2.0, 2.0]] * 3)
+    assert x.tolist() == [[1.0, 1.0]] * 3
+    assert f.fill(torch.tensor([1, 2], device=device), 3).dtype is torch.int64
+    with pytest.raises(ArgumentError, match="fill_"):
+        f.fill(torch.ones(2, dtype=torch.int8, device=device), 1000)
+
+
+@pytest.mark.parametrize("size", [0, 3, 40000])
+def test_fill_with_a_number_keeps_layout_and_dtype(size, device):
+    base = torch.zeros(4, size, device=device)
+    for x in (base, base.t(), base[1:3], base.to(torch.int32)):
+        for value in (True, 3, 2.5, math.inf, -math.inf):
+            if math.isinf(value) and x.dtype is torch.int32:
+                continue
+            made = f.fill(x, value)
+            expected = np.full(tuple(x.shape), value).astype(str(x.dtype).split(".")[-1])
+            assert made.dtype is x.dtype
+            assert made.tolist() == expected.tolist()
+            assert made.stride() == x.clone().stride()
+            assert x.sum().item() == 0
+    assert f.fill(torch.zeros((), device=device), 2).item() == 2.0
+    with pytest.raises(ArgumentError, match="fill"):
+        f.fill(base, 1e300)
+
+
 def test_fill_gives_the_value_its_gradient():
     x, value = torch.ones(2, 3, requires_grad=True), torch.tensor(2.0, requires_grad=True)
     f.fill(x, value).sum().backward()

@@ -37,7 +37,7 @@ def factors(input: Any, target: Any, weight: Any, ignore_index: int) -> tuple[An
     index = target.masked_fill(~keep, 0)
     if weight is None:
         return index, keep.to(input.dtype)
-    with checked_by_range(target._array, 0, input.shape[min(input.ndim - 1, 1)], ignore_index):
+    with blame("nll_loss"), checked_by_range(target._array, 0, input.shape[min(input.ndim - 1, 1)], ignore_index):
         weights = weight.index_select(0, index.reshape(-1))
     return index, weights.reshape(index.shape) * keep
 

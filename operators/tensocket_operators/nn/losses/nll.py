@@ -38,7 +38,9 @@ _ROW_NUMBERS: Final[dict[int, Any]] = {}
 #: Rows up to which row numbers are cached.
 _KEPT: Final = 4096
 #: Number of scores from which on these are read twice instead of saved as probabilities.
-_MANY: Final = 1 << 14
+#: The second number is that of dtypes and shapes without kernels.
+_MANY: Final = 1 << 19
+_MANY_OTHERS: Final = 1 << 14
 
 
 # ------------------------------------------------------------------------------------------ on arrays of the host
@@ -73,6 +75,19 @@ def _gather_targets(x: Any, target: Any, weight: Any, ignore_index: int) -> tupl
     return index, factor, total
 
 
+def _has_places(x: Any, labels: Any) -> bool:
+    """Whether each example has labels at several places, and there are few scores [N, C, ...]; recordings end here."""
+    if not (x.ndim > 2 and labels.shape == (*x.shape[:1], *x.shape[2:]) and 0 < x.size < _MANY_OTHERS):
+        return False
+    forbid_replay()
+    return True
+
+
+def _as_matrix(x: Any) -> Any:
+    """Return scores [N, C, ...] as a matrix with a row for each place."""
+    return np.ascontiguousarray(np.moveaxis(x, 1, -1)).reshape(-1, x.shape[1])
+
+
 def _can_use_kernel(state: DeviceState, x: Any, labels: Any, weight: Any, ignore_index: int) -> bool:
     """Whether kernels can compute the loss: the matrix is small, nothing is converted, and all labels are valid."""
     if x.ndim != 2 or labels.ndim != 1 or not 0 < x.shape[0] == labels.shape[0] or not 0 < x.size < _MANY or (
@@ -94,13 +109,21 @@ def _along_last(operator: str, state: DeviceState, dtype: DType) -> Callable[[An
 
 def _loss_host_path(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
     dtype = _FLOATS.get(key & DTYPE_MASK)
-    if key & (AUTOGRAD | DIM0) or dtype is None:
+    if key & AUTOGRAD or dtype is None:
         return None
     log_softmax, launched = _along_last("log_softmax", state, dtype), state.runtime.target is not None
     out = state.key | dtype_bit(dtype)
 
     def direct_loss(input: Any, target: Any, weight: Any, scores: bool, ignore_index: int, reduction: str) -> Any:
         x, labels = input._array, target._array
+        if x.ndim == 1 and labels.ndim == 0:  # scores of one example: a matrix of one row
+            row = wrap(x.reshape(1, -1), out), wrap(labels.reshape(1), target._key & ~DIM0)
+            loss = direct_loss(*row, weight, scores, ignore_index, reduction)
+            return wrap(loss._array.reshape(()), out)
+        if _has_places(x, labels):
+            rows, classes = _as_matrix(x), np.ascontiguousarray(labels).reshape(-1)
+            loss = direct_loss(wrap(rows, out), wrap(classes, target._key), weight, scores, ignore_index, reduction)
+            return wrap(loss._array.reshape(labels.shape), out) if reduction == "none" else loss
         if launched and _can_use_kernel(state, x, labels, weight, ignore_index):
             form = nll_nest.Form(dtype, weight is not None, reduction)
             values = log_softmax_rows.below(out)(input, 1)._array if scores else x
@@ -134,6 +157,11 @@ def _backward_host_path(key: int, state: DeviceState, next_path: Callable[..., A
     def direct_backward(upstream: Any, input: Any, target: Any, weight: Any, scores: bool, ignore_index: int,
                         reduction: str) -> Any:
         x, labels, scale = input._array, target._array, upstream._array
+        if _has_places(x, labels):
+            rows, classes = _as_matrix(x), np.ascontiguousarray(labels).reshape(-1)
+            slope = direct_backward(wrap(scale.reshape(-1), out) if scale.ndim else upstream, wrap(rows, out),
+                                    wrap(classes, target._key), weight, scores, ignore_index, reduction)._array
+            return wrap(np.ascontiguousarray(np.moveaxis(slope.reshape(*labels.shape, -1), -1, 1)), out)
         if launched and _can_use_kernel(state, x, labels, weight, ignore_index):
             form = nll_nest.Form(dtype, weight is not None, reduction)
             shares = softmax_rows.below(out)(input, 1)._array if scores else None
@@ -209,7 +237,8 @@ def classified(input: Any, target: Any, weight: Any, scores: bool, ignore_index:
     """Return ``class_loss``, recorded as one node if the weights need no gradient."""
     if weight is not None and weight.requires_grad:
         return class_loss(input, target, weight, scores, ignore_index, reduction)
+    many = _MANY if input.dtype in _FLOATS.values() and input.ndim == 2 else _MANY_OTHERS
     if scores and input.ndim > 1 and input.dtype.kind == "float" and (
-            input.numel() >= _MANY or not input._device_state.runtime.profile.host_resident):
+            input.numel() >= many or not input._device_state.runtime.profile.host_resident):
         return scored(input, target, weight, ignore_index, reduction)
     return call(COMPOSITES["class_loss"], input, target, weight, scores, ignore_index, reduction)

@@ -11,6 +11,7 @@ from tensocket_core.device import DeviceState
 from tensocket_core.geometry import contiguous
 from tensocket_core.launch.programs import launch
 from tensocket_plugins.contract.dtypes import DType, float32, float64, int64
+from tensocket_plugins.contract.launch_recorder import forbid_replay
 from tensocket_plugins.ir.build.nest import ProgramBuilder, linear, parallel
 from tensocket_plugins.ir.nodes import (
     Assign,
@@ -85,7 +86,7 @@ def _product(sizes: Sequence[Any]) -> Any:
 
 
 def fractional_array(state: DeviceState, out: Any, places: Any, source: Any, samples: Any, order: tuple[int, ...],
-                     kernel: tuple[int, ...], dtype: DType) -> bool:
+                     kernel: tuple[int, ...], dtype: DType, drawn: bool) -> bool:
     """Find the largest elements of windows; return whether the kernel suits the arrays.
 
     Args:
@@ -97,13 +98,16 @@ def fractional_array(state: DeviceState, out: Any, places: Any, source: Any, sam
         order: The random number of an image that each dimension takes.
         kernel: Taps of each dimension.
         dtype: Element type.
+        drawn: Whether all samples are known to lie between 0 and 1; replays do not look at them.
     """
     dims = len(order)
     if not _PROGRAMS.of(state) or dtype not in (float32, float64) or not all(
             contiguous(x) for x in (out, places, source, samples)):
         return False
-    if not (samples.min() >= 0 and samples.max() < 1):  # positions outside of the image: the general path refuses them
-        return False
+    if not drawn:
+        forbid_replay()
+        if not (samples.min() >= 0 and samples.max() < 1):  # outside of the image: the general path refuses them
+            return False
     sizes, outputs = source.shape[-dims:], out.shape[-dims:]
     real: Any = dtype.numpy.type
     steps = [float(real(n - k) / real(m - 1)) if m > 1 else 0.0 for n, m, k in zip(sizes, outputs, kernel, strict=True)]

@@ -8,12 +8,12 @@ from typing import Any, Final
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
-from tensocket_core.dispatch.modes import no_grad
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.keys import dtype_bit
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
+from tensocket_plugins.contract.launch_recorder import forbid_replay
 
 from ...deterministic import alert_not_deterministic
 from ...indexing.gather_scatter import checked_index
@@ -154,14 +154,16 @@ def _samples_of(operator: str, samples: Any, lead: tuple[int, ...], dims: int) -
 
 
 def _fractional_pool(state: Any, input: Any, samples: Any, order: tuple[int, ...], outputs: tuple[int, ...],
-                     kernel: tuple[int, ...]) -> tuple[Any, Any]:
+                     kernel: tuple[int, ...], drawn: bool = False) -> tuple[Any, Any]:
     dims, dtype = len(order), input.dtype
     lead, sizes = tuple(input.shape[:-dims]), tuple(input.shape[-dims:])
     if state.holds_data and state.runtime.profile.host_resident and 0 not in lead:
-        out, found = input.new_empty((*lead, *outputs)), input.new_empty((*lead, *outputs), dtype=dtypes.int64)
-        if fractional_kernel_cpu.fractional_array(state, out._array, found._array, input._array, samples._array, order,
-                                                  kernel, dtype):
-            return out, found
+        shape = (*lead, *outputs)
+        out, found = [state.runtime.empty(shape, kind, state.stream) for kind in (dtype, dtypes.int64)]
+        if fractional_kernel_cpu.fractional_array(state, out, found, input._array, samples._array, order, kernel,
+                                                  dtype, drawn):
+            return wrap(out, state.key | dtype_bit(dtype)), wrap(found, state.key | dtype_bit(dtypes.int64))
+    forbid_replay()
     input, samples = input.detach(), samples.detach()
     places = _fractional_places(samples, order, sizes, outputs, kernel)
     line = places.reshape((*lead, math.prod(places.shape[len(lead):])))
@@ -179,11 +181,15 @@ def _fractional_gradient(grad: Any, places: Any, shape: tuple[int, ...], dims: i
 
 
 fractional_pool: Final = Custom(
-    "fractional_pool(Tensor input, Tensor samples, any order, any outputs, any kernel) -> (Tensor, Tensor)",
-    "The largest element of every window at random distances, and its position in the flattened last dimensions.",
+    "fractional_pool(Tensor input, Tensor samples, int[] order, int[] outputs, int[] kernel, bool drawn=False) -> "
+    "(Tensor, Tensor)",
+    "The largest element of every window at random distances, and its position in the flattened last dimensions; "
+    "``drawn`` says that all samples are known to lie between 0 and 1.",
     _fractional_pool,
     method=False,
     function=False,
+    replayable=True,
+    settles_layouts=True,
     derivative=Derivative(input=lambda grads, input_shape, result1, order: (
         None if grads[0] is None else _fractional_gradient(grads[0], result1, tuple(input_shape), len(order)))),
 )
@@ -209,14 +215,14 @@ def _fractional(dims: int, input: Any, kernel_size: Any, output_size: Any, outpu
     if 0 in outputs:
         none = input.new_empty((*lead, *outputs), dtype=dtypes.int64)
         return (picked(input, none, dims), none) if return_indices else picked(input, none, dims)
-    if samples is None:
+    drawn = samples is None
+    if drawn:
         batch = lead if len(lead) == 2 else (1, *lead)
         samples = rand((*batch, dims), dtype=input.dtype, device=input.device)
     # PyTorch takes the random numbers of two dimensions from the last one on, those of three from the first.
     order = (1, 0) if dims == 2 else (0, 1, 2)
-    with no_grad():
-        samples = _samples_of(operator, samples.to(input.dtype), lead, dims).contiguous()
-    result, chosen = call(fractional_pool, input, samples, order, outputs, kernel)
+    samples = _samples_of(operator, samples.detach().to(input.dtype), lead, dims).contiguous()
+    result, chosen = call(fractional_pool, input, samples, order, outputs, kernel, drawn)
     return (result, chosen) if return_indices else result
 
 

@@ -32,31 +32,6 @@ def _neg_view(input: Any) -> Any:
     return run(input)
 
 
-_conj_physical = OPERATORS['conj_physical']
-_conj_physical_table = _conj_physical.table
-
-
-@public(_conj_physical)
-def conj_physical(input: Any, *, out: Any = None) -> Any:
-    if out is not None:
-        if overridden(input, out):
-            return call_overrides(_conj_physical, input, out=out)
-        if written(_conj_physical, out, input):
-            return out
-        return write_out('conj_physical', out, conj_physical(input), exact=True, beside=(input,))
-    try:
-        key = input._key
-    except AttributeError:
-        key = foreign_key(_conj_physical, (input,))
-    if ACTIVE:
-        return run_with_modes(_conj_physical, key, (input,))
-    try:
-        run = _conj_physical_table[key]
-    except KeyError:
-        run = _conj_physical.resolve(key)
-    return run(input)
-
-
 _angle = OPERATORS['angle']
 _angle_table = _angle.table
 
@@ -221,6 +196,29 @@ def view_as_complex(input: Any) -> Any:
         run = _c_view_as_complex_table[key]
     except KeyError:
         run = _c_view_as_complex.resolve(key)
+    return run(input)
+
+
+_c_conj_physical = COMPOSITES['conj_physical']
+_c_conj_physical_table = _c_conj_physical.table
+
+
+@public(_c_conj_physical)
+def conj_physical(input: Any, *, out: Any = None) -> Any:
+    if out is not None:
+        if overridden(input, out):
+            return call_overrides(_c_conj_physical, input, out=out)
+        return write_out('conj_physical', out, conj_physical(input), exact=True, beside=(input,))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_conj_physical, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_conj_physical, key, (input,))
+    try:
+        run = _c_conj_physical_table[key]
+    except KeyError:
+        run = _c_conj_physical.resolve(key)
     return run(input)
 
 
@@ -422,29 +420,6 @@ def adjoint(input: Any) -> Any:
     return run(input)
 
 
-_c_vdot = COMPOSITES['vdot']
-_c_vdot_table = _c_vdot.table
-
-
-@public(_c_vdot)
-def vdot(input: Any, other: Any, *, out: Any = None) -> Any:
-    if out is not None:
-        if overridden(input, other, out):
-            return call_overrides(_c_vdot, input, other, out=out)
-        return write_out('vdot', out, vdot(input, other), exact=True)
-    try:
-        key = input._key | other._key
-    except AttributeError:
-        key = key_of(_c_vdot, (input, other,))
-    if ACTIVE:
-        return run_with_modes(_c_vdot, key, (input, other))
-    try:
-        run = _c_vdot_table[key]
-    except KeyError:
-        run = _c_vdot.resolve(key)
-    return run(input, other)
-
-
 _c_is_complex = COMPOSITES['is_complex']
 _c_is_complex_table = _c_is_complex.table
 
@@ -467,5 +442,5 @@ def is_complex(input: Any) -> Any:
 __all__ = [
     "_conj", "_neg_view", "adjoint", "angle", "complex", "conj", "conj_physical", "conj_physical_", "imag",
     "is_complex", "is_conj", "is_neg", "isreal", "method_conj_physical_", "method_sgn_", "polar", "real",
-    "resolve_conj", "resolve_neg", "sgn", "vdot", "view_as_complex", "view_as_real",
+    "resolve_conj", "resolve_neg", "sgn", "view_as_complex", "view_as_real",
 ]

@@ -7,9 +7,6 @@ from ...assembly import Tensor
 def _neg_view(input: Tensor) -> Tensor:
     """The same memory as the negatives of its elements, a view."""
 
-def conj_physical(input: Tensor, *, out: Any = None) -> Tensor:
-    """Complex conjugates, as a new tensor."""
-
 def angle(input: Tensor, *, out: Any = None) -> Tensor:
     """Angle of complex numbers with the positive real axis, within -pi .. pi."""
 
@@ -48,6 +45,9 @@ def view_as_complex(input: Tensor) -> Tensor:
         ShapeError: The last dimension does not have two adjacent elements, the offset is odd, or so is the stride of
             another dimension of several elements.
     """
+
+def conj_physical(input: Tensor, *, out: Any = None) -> Tensor:
+    """Return complex conjugates as a new tensor; a real tensor returns itself."""
 
 def conj(input: Tensor) -> Tensor:
     """Return complex conjugates as a marked view of the same memory (``is_conj``); a real tensor returns itself."""
@@ -91,14 +91,11 @@ def adjoint(input: Tensor) -> Tensor:
         ShapeError: The tensor is a vector.
     """
 
-def vdot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """Return the inner product of two vectors; the first one is conjugated."""
-
 def is_complex(input: Tensor) -> Any:
     """Whether the dtype is complex."""
 
 __all__ = [
     "_conj", "_neg_view", "adjoint", "angle", "complex", "conj", "conj_physical", "conj_physical_", "imag",
     "is_complex", "is_conj", "is_neg", "isreal", "method_conj_physical_", "method_sgn_", "polar", "real",
-    "resolve_conj", "resolve_neg", "sgn", "vdot", "view_as_complex", "view_as_real",
+    "resolve_conj", "resolve_neg", "sgn", "view_as_complex", "view_as_real",
 ]

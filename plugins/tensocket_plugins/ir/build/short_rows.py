@@ -42,9 +42,12 @@ _ARRAYS: Final = 2 * _LANES
 _ADJACENT: Final = 16
 
 
-def suits_short_rows(target: Target | None, arrays: int, length: int, inner: int) -> bool:
-    """Whether the nest suits the target and ``arrays`` contiguous arrays, [length, inner] each."""
-    return target is not None and target.kind == "cpu" and arrays >= _ARRAYS and (
+def suits_short_rows(target: Target | None, arrays: int, length: int, inner: int, *, few: bool = False) -> bool:
+    """Whether the nest suits the target and ``arrays`` contiguous arrays, [length, inner] each.
+
+    With ``few``, it also suits arrays that are too few for vectors, because all else is slower still.
+    """
+    return target is not None and target.kind == "cpu" and (few or arrays >= _ARRAYS) and (
         inner < _ADJACENT and length * inner <= _ELEMENTS)
 
 
