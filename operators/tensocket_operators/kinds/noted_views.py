@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 Closure = Callable[..., Any]
 #: Calls of one closure after which they are noted; the first function of a process takes 20 ms to compile.
 _CALLS: Final = 256
+#: Operators and keys whose closures have been noted: closures that replace them are at once, because a promotion makes
+#: closures of other operators anew, and must not lead to the next one.
+_NOTED: Final[set[tuple[str, int]]] = set()
 #: Types of items of tuples, and of arguments, that are equal only to themselves, or that the device compares by value.
 #: A dtype in a tuple is that of ``x.view(dtype)``, which depends on where the memory begins.
 _COMPARED_ITEMS: Final = (bool, int, type(None), type(...))
@@ -70,13 +73,16 @@ def noted_views(operator: Operator, key: int, state: DeviceState, next_path: Clo
     if not ENABLED or state.runtime.target is None or not state.runtime.profile.host_resident or key & LAZY:
         return next_path
 
+    name = operator.name, key
+
     def specialise() -> Closure:
+        _NOTED.add(name)
         function = partial(_views_of, next_path, frozenset(operator.schema.tensors))
         plan = plans.ViewPlan(function, wrapper_layout(key & ~DIM0), "_key", "_base", _MARK, OVERRIDDEN_KERNELS)
         made: Closure = state.runtime.compile_plan(plan, next_path) or next_path
         return made
 
-    return counted(operator, key, next_path, specialise, _CALLS)
+    return specialise() if name in _NOTED else counted(operator, key, next_path, specialise, _CALLS)
 
 
 def _of_owners(noted: Closure, next_path: Closure) -> Closure:
