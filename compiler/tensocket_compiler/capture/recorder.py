@@ -363,7 +363,8 @@ class Recorder(TorchDispatchMode):
             for other in self._factories.values():
                 if not made.isdisjoint([x.buffer for x in other.reads]):
                     made.update([x.buffer for x in other.results])
-            at = next((one.number for one in operations if any(
+            later = itertools.islice(operations, factory.number, None)  # operations before it cannot read its result
+            at = next((one.number for one in later if any(
                 x.buffer in made for x in (*one.reads, *one.number_reads))), len(operations))
             if at < self.fixed:
                 raise CannotRecord(f"its backward pass writes the result of {factory.name}")

@@ -58,6 +58,7 @@ class Layout:
         self._numbers: dict[Region, int] = {}
         self._regions: list[Region] = []
         self._handles: list[Any] = []
+        self._by_buffer: dict[int, list[int]] = {}
 
     def number(self, region: Region) -> int:
         """Return the number of a region."""
@@ -66,6 +67,7 @@ class Layout:
             known = self._numbers[region] = len(self._regions)
             self._regions.append(region)
             self._handles.append(None)
+            self._by_buffer.setdefault(region.buffer.number, []).append(known)
             if self._memory[region.buffer.number] is not None:
                 self._handles[known] = self._view(known, self._memory)
         return known
@@ -73,6 +75,10 @@ class Layout:
     def region(self, number: int) -> Region:
         """Return a region by its number."""
         return self._regions[number]
+
+    def regions_like(self, region: Region) -> Sequence[int]:
+        """Return the numbers of all regions of a region's buffer."""
+        return self._by_buffer.get(region.buffer.number, ())
 
     def reader(self, numbers: Sequence[int]) -> Callable[[Frame], list[Array]]:
         """Return a function from the memory of a call to the handles of some regions, in order."""
@@ -98,9 +104,8 @@ class Layout:
         """Let an array be a region in the memory of a call, in place of what was there."""
         number, home = region.buffer.number, self._homes.get(region.buffer.number, region)
         frame.memory[number] = array if home == region else moved(home, region, array)
-        for k, known in enumerate(self._regions):
-            if known.buffer is region.buffer:
-                frame.handles[k] = None
+        for k in self.regions_like(region):
+            frame.handles[k] = None
         frame.handles[self.number(region)] = array
 
     def changes(self, region: Region) -> bool:
@@ -115,9 +120,8 @@ class Layout:
         """Let a buffer stay that changed so far; ``array`` is the handle of its home."""
         number = region.buffer.number
         self._memory[number] = array
-        for k, known in enumerate(self._regions):
-            if known.buffer is region.buffer:
-                self._handles[k] = self._view(k, self._memory)
+        for k in self.regions_like(region):
+            self._handles[k] = self._view(k, self._memory)
 
     def _view(self, number: int, memory: list[Any]) -> Array:
         region = self._regions[number]

@@ -25,7 +25,7 @@ from ..schedule.kernels import FusedKernel, KernelBuilder
 from .ahead import compile_ahead
 from .frames import Frame, Layout, allocator, arena, block, make_writable
 from .steps import KernelStep, Step, call_step, compile_kernel, is_compiled
-from .tapes import TapeBuilder, explain_call, is_mapped, launches_of, only_launches
+from .tapes import TapeBuilder, explain_call, launches_of, mapped, only_launches
 from .tensors import tensor
 
 NOTHING: Final[Mapping[int, Array]] = {}
@@ -210,8 +210,10 @@ class Runner:
         instance = self._first
         with self._restored(), from_positions(positions()):
             frame = self._frame(instance.layout, arguments)
-            found = [self._record(group, kernel, step, frame)
-                     for group, kernel, step in zip(self.groups, self.kernels, instance.steps, strict=True)]
+            recorded = [self._record(group, kernel, step, frame)
+                        for group, kernel, step in zip(self.groups, self.kernels, instance.steps, strict=True)]
+        is_mapped = mapped(instance.layout, frame)
+        found = [calls if calls is not None and is_mapped(calls) else None for calls in recorded]
         steps: list[Step] = []
         builder = TapeBuilder(instance.layout)
         for group, kernel, step, calls in zip(self.groups, self.kernels, instance.steps, found, strict=True):
@@ -250,7 +252,7 @@ class Runner:
                     if all(x.buffer is not region.buffer for x in self._results):
                         layout.settle(region, frame.memory[region.buffer.number])
                         self.statistics.staying += region.buffer.nbytes
-        return recorder.calls if is_mapped(layout, frame, recorder.calls) else None
+        return recorder.calls
 
     @contextmanager
     def _restored(self) -> Iterator[None]:

@@ -15,7 +15,6 @@ from tensocket_core.launch.kernel_handles import kernel_handle
 from tensocket_core.launch.path import HostKernel, LadderOperator, Planned
 from tensocket_core.launch.programs import program
 from tensocket_core.launch.stream_use import note_use
-from tensocket_plugins.ir.digest import program_digest
 
 from ..capture.numbers import SymFloat, compiled, regions_in
 from ..capture.recorder import Operation
@@ -31,16 +30,12 @@ Step = Callable[[Frame], None]
 
 def is_compiled(state: Any, kernel: FusedKernel) -> bool:
     """Whether a device has the program of a fused kernel."""
-    return (_key(kernel), kernel.strategy) in state.programs
+    return (kernel.key, kernel.strategy) in state.programs
 
 
 def compile_kernel(state: Any, kernel: FusedKernel) -> Any:
     """Return the program of a fused kernel, as ``run(buffers, scalars, stream)``."""
-    return program(state, _key(kernel), lambda: kernel.program, kernel.strategy)
-
-
-def _key(kernel: FusedKernel) -> tuple[str, str]:
-    return "graph", program_digest(kernel.program)
+    return program(state, kernel.key, lambda: kernel.program, kernel.strategy)
 
 
 class KernelStep:

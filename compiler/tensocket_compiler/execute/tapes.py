@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from tensocket_core.geometry import element_strides, memory_of, memory_offset
@@ -99,7 +99,7 @@ def _adopt(layout: Layout, frame: Frame, region: Region, whole: Array, array: Ar
     Returns:
         Whether the array is one.
     """
-    if any(array is x for x in frame.handles) or id(array) in frame.aliases:
+    if id(array) in frame.aliases or any(array is frame.handles[k] for k in layout.regions_like(region)):
         return True
     if array.dtype != whole.dtype:
         return False
@@ -114,12 +114,17 @@ def _memory(array: Array) -> int:
     return id(memory_of(array))
 
 
-def is_mapped(layout: Layout, frame: Frame, calls: Sequence[Call]) -> bool:
-    """Whether every array of launches that lies in memory that changes is the handle of a region."""
+def mapped(layout: Layout, frame: Frame) -> Callable[[Sequence[Call]], bool]:
+    """Return a function that tells whether each array of launches that lies in changing memory is a region's handle.
+
+    Args:
+        layout: The memory.
+        frame: The memory of a call that ran all steps.
+    """
     changing = {_memory(array) for number, array in enumerate(frame.handles)
                 if array is not None and layout.changes(layout.region(number))}
     handles = {id(array) for array in frame.handles} | frame.aliases.keys()
-    return all(id(x) in handles or _memory(x) not in changing for call in calls for x in call.arrays)
+    return lambda calls: all(id(x) in handles or _memory(x) not in changing for call in calls for x in call.arrays)
 
 
 class TapeBuilder:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from tensocket_operators.kinds.inplace import InPlace
@@ -19,6 +20,7 @@ from tensocket_plugins.contract.dtypes import DType, bool_
 from tensocket_plugins.ir.build.elements import load
 from tensocket_plugins.ir.build.math import Computed, ExprMath
 from tensocket_plugins.ir.build.nest import parallel
+from tensocket_plugins.ir.digest import program_digest
 from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.ir.nodes import Combine, Expr, Let, Program, Reduce, Stmt, Store, Var, call, cast, const, select
 from tensocket_plugins.ir.strategies import Strategy, pick_strategy
@@ -40,7 +42,7 @@ _CONSTANTS: Final = frozenset({0.0, 0.5, 1.0, 2.0})
 Value = Callable[[Expr | None], Expr]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FusedKernel:
     """The kernel of a group.
 
@@ -59,6 +61,11 @@ class FusedKernel:
     written: int
     scalars: tuple[int, ...]
     numbers: tuple[SymFloat | float, ...]
+
+    @cached_property
+    def key(self) -> tuple[str, str]:
+        """The key of the program in a device's table."""
+        return "graph", program_digest(self.program)
 
 
 class KernelBuilder:
