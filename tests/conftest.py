@@ -12,6 +12,8 @@ from types import ModuleType
 
 import pytest
 
+os.environ["TENSOCKET_COMPILE_BUDGET"] = "inf"  # graphs at once, in child processes, too
+
 #: A whole backend in a few lines; its device only counts how often it was opened and closed.
 BACKEND = '''
 from tensocket_plugins.contract import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +37,9 @@ class LoweredFunction(CompiledFunction):
     def __reduce__(self) -> Any:
         """Return a function without graphs for copies."""
         return _make, (self.function, self.lowering, self.fullgraph, self.dynamic)
+
+    def _share(self) -> float:
+        return math.inf  # programs wait for their backends to be called
 
     def _make_parts(self) -> None:
         """Return None: what a backend gets is one graph, or nothing."""

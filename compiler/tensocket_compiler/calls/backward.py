@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from tensocket_core.keys import LAZY, dtype_bit
-from tensocket_core.tensor import wrap
+from tensocket_core.tensor import Tensor, wrap
 
 from ..autograd.joint import Joint
 from ..autograd.node import attach_node
@@ -105,6 +107,9 @@ def _dense(gradient: Any, region: Region, state: Any) -> Array:
     if gradient is None:
         return wrap(state.runtime.empty(region.shape, region.dtype, state.stream),
                     state.key | dtype_bit(region.dtype)).zero_()._array
+    array = gradient._array
+    if type(gradient) is Tensor and type(array) is np.ndarray and array.flags.c_contiguous:
+        return array
     detached = gradient.detach()
     plain = detached.resolve_conj().resolve_neg() if detached._key & LAZY else detached
     return plain.contiguous()._array

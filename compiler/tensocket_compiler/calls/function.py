@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import sys
 import threading
 import warnings
@@ -25,12 +26,13 @@ from ..capture.watch import Observation, observe, title_of
 from ..errors import FailOnRecompileLimitHit, RecompileError, Unsupported
 from ..execute.ahead import Compilation, KernelsMissing, without_waiting
 from .again import Again
+from .budget import Budget, Stopwatch
 from .check import check_call, checked_bytes
-from .collection import paused_collection
 from .events import note_recompile, note_refusal, note_variant
 from .intercept import ALONE, alone, is_alone
 from .moving import Moves, MovingPlaces
 from .parts import Members, Parts
+from .progress import paused_collection
 from .raising import run_or_repeat
 from .settings import RUNNING, SETTINGS, SWITCHES, check_interval, runs_plain
 from .sizes import Form, Waiting
@@ -73,6 +75,7 @@ class CompiledFunction:
         parts: Modules and steps inside of it, which have graphs if it has none as a whole.
         check: The n-th graph call of each variant, over and over, is checked against the function; None for the first.
         background: Whether a thread compiles kernels, while calls stay eager.
+        share: The share of the program's time that compiling may take; None for that of the settings.
         limit: Most attempts to capture the function for other reasons than sizes; None for that of the settings.
         warm: Calls before the first observation, in which lazy state appears.
         resizes: Whether calls that differ in sizes only share guards.
@@ -83,13 +86,14 @@ class CompiledFunction:
     resizes = has_options = True
 
     def __init__(self, function: Callable[..., Any], *, fullgraph: bool = False, dynamic: bool | None = None,
-                 check: int | None = None, background: bool = False, parts: Parts | None = None,
-                 members: Members | None = None) -> None:
+                 check: int | None = None, background: bool = False, share: float | None = None,
+                 parts: Parts | None = None, members: Members | None = None) -> None:
         self.function = function
         self.fullgraph = fullgraph
         self.dynamic = dynamic
         self.check = check_interval() if check is None else check or None
         self.background = background
+        self.share = share
         self.limit: int | None = None
         self._outer, self._members = parts, members or list
         self._lock = threading.RLock()
@@ -142,16 +146,21 @@ class CompiledFunction:
             self._attempts = self._failures = self._observations = self._refusals = self._pause = 0
             self._waiting: list[Waiting] = []
             self._moving = MovingPlaces(self.has_options)
+            self._budget = Budget(self._share())
             self._compilation: Compilation | None = None
 
     def __reduce__(self) -> Any:
         """Return a function without graphs for copies: graphs belong to the memory of the original."""
-        return _make, (self.function, self.fullgraph, self.dynamic, self.check, self.background)
+        return _make, (self.function, self.fullgraph, self.dynamic, self.check, self.background, self.share)
 
     def _make_parts(self) -> Parts | None:
         """Return what has graphs although the function has none; None if nothing is to have some."""
         return Parts(self.function, functools.partial(CompiledFunction, dynamic=self.dynamic, check=self.check or 0,
-                                                      background=self.background))
+                                                      background=self.background, share=self.share))
+
+    def _share(self) -> float:
+        """Return the share of the program's time that compiling may take."""
+        return math.inf if self.fullgraph else SETTINGS.budget if self.share is None else self.share
 
     def is_exhausted(self) -> bool:
         """Whether no further call is captured."""
@@ -171,24 +180,35 @@ class CompiledFunction:
     def _eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function, and go on towards a variant for such calls."""
         self._calls += 1
+        if not self.reasons and self._budget.rests():
+            if not is_alone():
+                self._check_settings()
+            return self.function(*args, **kwargs)
         if not has_own_builtins() or is_alone() or (ACTIVE and STATE.mask is None):
             return self.function(*args, **kwargs)  # a program replaced what the compiler itself calls, or sees calls
         if self._calls > self.warm:
             self._check_settings()
         if self._calls > max(self.warm, self._pause) and self._may_capture() and self._lock.acquire(blocking=False):
+            watch, waiting = Stopwatch(), len(self._waiting)
             try:
                 step = self._next_step(args, kwargs)
                 if step is not None:
                     with alone():
                         return step(args, kwargs)
             finally:
+                self._budget.add_step(watch, captures=len(self._waiting) < waiting)
                 self._lock.release()
-        if self.parts is None or not self.reasons:
-            return self.function(*args, **kwargs)
-        return self.parts.run(self.function, args, kwargs)
+        watch = Stopwatch()
+        try:
+            if self.parts is None or not self.reasons:
+                return self.function(*args, **kwargs)
+            return self.parts.run(self.function, args, kwargs)
+        finally:
+            self._budget.add_call(watch)
 
     def _may_capture(self) -> bool:
-        return not self.is_exhausted() and SETTINGS.stance != "eager_on_recompile"
+        return (not self.is_exhausted() and SETTINGS.stance != "eager_on_recompile"
+                and self._budget.admits(captures=bool(self._waiting)))
 
     def _check_settings(self) -> None:
         """Check that a call without a graph is allowed.
@@ -344,7 +364,9 @@ class CompiledFunction:
         variant.next_check = sys.maxsize if every is None else variant.hits + every
         if every is None and checked_bytes(variant, tensors) > CHECKED_BYTES:
             return self._run(variant, tensors, args, kwargs)
+        watch = Stopwatch()
         checked = check_call(variant, self._plain, args, kwargs, tensors)
+        self._budget.add_check(watch)
         if checked.difference is not None:
             self._drop(variant, str(checked.difference), checked.error)
         if checked.error is not None:
@@ -385,5 +407,6 @@ def _give(warned: Sequence[Warned]) -> bool:
 
 
 def _make(function: Callable[..., Any], fullgraph: bool, dynamic: bool | None, check: int | None,
-          background: bool) -> CompiledFunction:
-    return CompiledFunction(function, fullgraph=fullgraph, dynamic=dynamic, check=check or 0, background=background)
+          background: bool, share: float | None) -> CompiledFunction:
+    return CompiledFunction(function, fullgraph=fullgraph, dynamic=dynamic, check=check or 0, background=background,
+                            share=share)

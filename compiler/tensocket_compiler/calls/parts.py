@@ -7,6 +7,7 @@ modules inside of it are tried.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 Members = Callable[[], list[Any]]
 #: Least number of operators of a graph that pays for its call, with a backward pass and without one, and the bytes of a
 #: result from which the number does not matter; benchmarks/parts.py.
-FEWEST: Final = 3
-FEWEST_FORWARD: Final = 9
-LARGE: Final = 1 << 16
+FEWEST: Final = 24
+FEWEST_FORWARD: Final = 10
+LARGE: Final = 1 << 20
 #: Most parts that a function makes until it is reset.
 MOST: Final = 512
 #: Most functions that run in parts, one inside another: each adds five frames to the stack.
@@ -89,7 +90,9 @@ class Parts:
     """
 
     def __init__(self, function: Callable[..., Any], compile: Callable[..., CompiledFunction]) -> None:
-        self._function, self._compile = function, compile
+        #: The module that is the function; programs that wrap calls of modules compile ``partial(call, module)``.
+        self._function = function.args[0] if isinstance(function, functools.partial) and function.args else function
+        self._compile = compile
         #: By identity of the module or optimizer; at most ``MOST``; entries go with their owners, or by ``IDLE``.
         self._table: dict[int, Part] = {}
         self._left = MOST

@@ -7,13 +7,14 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tensocket_plugins.contract.errors import ArgumentError
 from tensocket_plugins.contract.value_observers import is_exporting
 
 from ..capture.listed import register_unreplayable
+from .budget import share_of_environment
 from .intercept import alone
 
 #: ``default``: as compiled. ``force_eager``: plain calls. ``eager_on_recompile``: graphs that exist, else plain calls.
@@ -33,6 +34,7 @@ class Settings:
         suppresses_errors: Whether a call runs eagerly if its backend fails.
         is_disabled: Whether no function is compiled.
         stance: See ``Stance``.
+        budget: The share of the program's time that compiling may take; see ``budget``.
     """
 
     variants: int = 8
@@ -42,6 +44,7 @@ class Settings:
     suppresses_errors: bool = False
     is_disabled: bool = False
     stance: Stance = "default"
+    budget: float = field(default_factory=share_of_environment)
 
 
 SETTINGS: Final = Settings()

@@ -17,7 +17,7 @@ MEMORY: Final = 1 << 30
 #: Changes of sizes for which a graph that nobody uses stays, if another one could take its place.
 PATIENCE: Final = 1024
 #: Sizes that came once since the last ones that came again; further ones are not observed before they come again.
-ONCE: Final = 16
+ONCE: Final = 4
 #: Most sizes that are remembered.
 _REMEMBERED: Final = 1024
 

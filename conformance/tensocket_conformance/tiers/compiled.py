@@ -8,6 +8,7 @@ says why; programs of the records in ``MUST`` must have graphs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -29,7 +30,7 @@ FIRST: Final = 3
 SERVED: Final = 2
 #: Each program's first graph call runs the function as well, and raises if the graph is wrong; without the option, it
 #: would drop the graph. The calls behind it are compared here.
-OPTIONS: Final = {"check": 1 << 20}
+OPTIONS: Final = {"check": 1 << 20, "budget": math.inf}
 #: Families whose results have the same bits as those of eager calls.
 EXACT: Final = frozenset({"pointwise", "inplace", "casts", "movement", "indexing"})
 #: Records of these that add floats in the order in which threads arrive, unless the device is deterministic.

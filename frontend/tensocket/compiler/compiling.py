@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from tensocket.nn import Module
 from tensocket_compiler.backends.function import LoweredFunction
+from tensocket_compiler.calls.budget import checked_share
 from tensocket_compiler.calls.function import CompiledFunction
 from tensocket_compiler.errors import OptionError
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 from .backends import BackendLowering, find_backend
 from .options import check_mode, check_options
+
+#: Options of this compiler alone.
+_OWN_OPTIONS: Final = frozenset({"background", "budget", "check"})
 
 
 class OptimizedModule(Module):
@@ -101,7 +105,8 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
     """Return a function or module that runs as graphs in place of Python; without ``model``, a decorator.
 
     One call is observed; from then on, a graph serves calls for which nothing has changed that Python may have read.
-    All other calls run eagerly.
+    All other calls run eagerly. As long as compiling would take a large share of the program's time, calls run eagerly,
+    too; with ``fullgraph``, it never waits.
 
     Args:
         model: A function or a module.
@@ -116,7 +121,9 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
         options: Options by name, as in ``torch._inductor.list_options()``; a backend of the program gets them as
             ``options``, whatever they are. ``check=n`` runs the function behind the first graph call and each
             n-th one after it, and raises if results, gradients or effects differ; with ``background=True``, a thread
-            compiles kernels while calls stay eager.
+            compiles kernels while calls stay eager. ``budget`` is the share of the program's time that compiling may
+            take before the function has been called for long enough; ``inf`` stands for graphs at once, and the
+            default is that of ``TENSOCKET_COMPILE_BUDGET``, or a tenth.
         name: Accepted as in PyTorch: reports name the function itself.
         disable: Whether to leave the function alone.
         recompile_limit: Most graphs of this function; by default ``torch._dynamo.config.recompile_limit``.
@@ -138,7 +145,8 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
     if function is None:
         check_mode(mode or "default")
         check = _check_interval(options or {})
-        check_options({name: value for name, value in (options or {}).items() if name not in ("check", "background")})
+        share = _budget(options or {})
+        check_options({name: value for name, value in (options or {}).items() if name not in _OWN_OPTIONS})
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
                                  options=options, disable=disable, recompile_limit=recompile_limit)
@@ -150,7 +158,7 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
         return OptimizedModule(model) if isinstance(model, Module) else eager(model)
     if function is None:
         compiled = CompiledFunction(model, fullgraph=fullgraph, dynamic=dynamic, check=check,
-                                    background=bool((options or {}).get("background")))
+                                    background=bool((options or {}).get("background")), share=share)
     else:
         lowering = BackendLowering(function, _backend_options(mode, options))
         compiled = LoweredFunction(model, lowering, fullgraph=fullgraph, dynamic=dynamic)
@@ -161,6 +169,15 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
 def _backend_options(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any]:
     """Return the keyword arguments of a program's backend."""
     return {"mode": mode} if mode not in (None, "default") else {} if options is None else {"options": options}
+
+
+def _budget(options: dict[str, Any]) -> float | None:
+    """Return the option ``budget``; None if it is not given.
+
+    Raises:
+        ArgumentError: It is not a number, or negative.
+    """
+    return checked_share(options["budget"], "options['budget']=") if "budget" in options else None
 
 
 def _check_interval(options: dict[str, Any]) -> int | None:
