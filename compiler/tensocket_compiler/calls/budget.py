@@ -17,7 +17,7 @@ from typing import Final
 from tensocket_plugins.contract.errors import ArgumentError
 
 #: The share of a program's time that compiling may take, beside the first ``CREDIT`` seconds.
-SHARE: Final = 0.1
+SHARE: Final = 0.05
 CREDIT: Final = 0.1
 #: A step may take this part of a function's time without graphs in any case, and this one if the program affords it.
 HOT: Final = 0.5

@@ -123,7 +123,7 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
             n-th one after it, and raises if results, gradients or effects differ; with ``background=True``, a thread
             compiles kernels while calls stay eager. ``budget`` is the share of the program's time that compiling may
             take before the function has been called for long enough; ``inf`` stands for graphs at once, and the
-            default is that of ``TENSOCKET_COMPILE_BUDGET``, or a tenth.
+            default is that of ``TENSOCKET_COMPILE_BUDGET``, or a twentieth.
         name: Accepted as in PyTorch: reports name the function itself.
         disable: Whether to leave the function alone.
         recompile_limit: Most graphs of this function; by default ``torch._dynamo.config.recompile_limit``.
