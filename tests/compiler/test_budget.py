@@ -175,6 +175,15 @@ def test_looks_get_rarer_and_calls_between_them_count(clock):
     assert budget._total == pytest.approx(201e-6, rel=0.2)
 
 
+def test_slow_calls_are_all_looked_at(clock):
+    module.ACCOUNT.spent = 1e9
+    budget = Budget(0.1)
+    for _ in range(10):
+        spend(clock, budget.add_call, 1e-3)
+        assert not budget.rests()
+        assert not budget.admits(captures=False)
+
+
 def test_copies_keep_the_share():
     run = copy.copy(CompiledFunction(abs, share=0.25))
     assert run.share == 0.25

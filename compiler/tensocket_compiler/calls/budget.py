@@ -24,8 +24,9 @@ HOT: Final = 0.5
 WARM: Final = 2.0
 #: Seconds of a short step.
 SHORT: Final = 0.1
-#: Most calls between two looks at whether the next step may come.
+#: Most calls between two looks at whether the next step may come, and the seconds that these calls may take.
 REST: Final = 32
+REST_SECONDS: Final = 2e-4
 #: The first observation of a function is expected to take some seconds, and the time of some calls of it.
 OBSERVATION: Final = (0.005, 6.0)
 #: The first capture is expected to take the time of some observations.
@@ -115,7 +116,8 @@ class Budget:
                                             and ACCOUNT.affords(seconds, self._share)):
             self._rest = 0
             return True
-        self._rest = self._left = min(2 * self._rest + 1, REST)
+        most = int(REST_SECONDS / max(self._least, REST_SECONDS / REST))
+        self._rest = self._left = min(2 * self._rest + 1, most)
         return False
 
     def _cost(self, captures: bool) -> float:
