@@ -13,6 +13,7 @@ from tensocket_compiler.calls import budget as module
 from tensocket_compiler.calls.budget import CREDIT, HOT, REST, SHORT, WARM, Budget, Stopwatch, share_of_environment
 from tensocket_compiler.calls.compare import _are_surely_close, _largest
 from tensocket_compiler.calls.function import CompiledFunction
+from tensocket_compiler.calls.settings import SETTINGS
 from tensocket_plugins.contract.errors import ArgumentError
 
 
@@ -182,6 +183,21 @@ def test_slow_calls_are_all_looked_at(clock):
         spend(clock, budget.add_call, 1e-3)
         assert not budget.rests()
         assert not budget.admits(captures=False)
+
+
+def test_a_call_without_a_step_says_nothing_about_steps(clock, monkeypatch):
+    run = CompiledFunction(abs, share=math.inf)
+    monkeypatch.setattr(run, "_next_step", lambda args, kwargs: None)
+    for k in range(5):
+        run(k)
+    assert run._budget._observation is None
+    assert run._budget._capture is None
+
+
+def test_explanations_do_not_wait(clock, monkeypatch):
+    module.ACCOUNT.spent = 1e9
+    monkeypatch.setattr(SETTINGS, "budget", 0.0)
+    assert ts._dynamo.explain(lambda x: x * 2 + 1)(ts.ones(3)).graph_count == 1
 
 
 def test_copies_keep_the_share():

@@ -189,14 +189,16 @@ class CompiledFunction:
         if self._calls > self.warm:
             self._check_settings()
         if self._calls > max(self.warm, self._pause) and self._may_capture() and self._lock.acquire(blocking=False):
-            watch, waiting = Stopwatch(), len(self._waiting)
+            watch, waiting, step, captures = Stopwatch(), len(self._waiting), None, False
             try:
                 step = self._next_step(args, kwargs)
+                captures = len(self._waiting) < waiting
                 if step is not None:
                     with alone():
                         return step(args, kwargs)
             finally:
-                self._budget.add_step(watch, captures=len(self._waiting) < waiting)
+                if step is not None:
+                    self._budget.add_step(watch, captures=captures)
                 self._lock.release()
         watch = Stopwatch()
         try:

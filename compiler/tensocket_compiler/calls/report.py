@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -107,7 +108,7 @@ def report(compiled: CompiledFunction) -> Report:
 
 def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
     """Compile a function for some arguments, and report; it is called as often as that takes."""
-    compiled = CompiledFunction(function)
+    compiled = CompiledFunction(function, share=math.inf)
     for _ in range(WARM + 3):
         compiled(*args, **kwargs)
     for _ in range(PAUSE if compiled.reasons else 0):

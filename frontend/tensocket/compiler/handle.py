@@ -74,7 +74,7 @@ class Handle:
         if not self._compiled.variants:
             reasons = "; ".join(self._compiled.reasons) or "it has not been called often enough"
             raise CompileError("compiled", f"a function without graphs: {reasons}", "calls make graphs",
-                               "call it a few times with the same kind of arguments")
+                               "call it more often with the same kind of arguments, or pass fullgraph=True to compile")
         return self._compiled.variants[0]
 
 
