@@ -133,6 +133,10 @@ def test_identical_arguments() -> None:
         assert frozen(x) == frozen(x)
     assert identical(float("nan"), float("nan"))
     assert identical((1, (2.0, "x")), (1, (2.0, "x")))
+    assert identical(slice(1, None, 2), slice(1, None, 2))
+    for x, y in [(slice(1, 3), slice(1.0, 3)), (slice(1, 3), slice(True, 3)), (slice(1), slice(torch.ones(()))),
+                 (slice(torch.ones(())), slice(torch.ones(())))]:
+        assert not identical(x, y)
     for x, y in ((0.0, -0.0), (1, True), (1, 1.0), (1.0, np.float64(1)), (complex(1, 0.0), complex(1, -0.0)),
                  (1.0, 1 + 0j), ((0.0,), (-0.0,)), ((1,), (True,)), ((2,), torch.Size([2])),
                  (np.float32(0.0), np.float32(-0.0)),

@@ -114,6 +114,31 @@ def test_numbers_of_equal_value_are_told_apart() -> None:
             torch.rsub(whole, True)
 
 
+def test_slices_are_compared_by_their_bounds(noted: dict[str, bool]) -> None:
+    values = grid(3, 6, 4)
+    x = torch.tensor(values, requires_grad=True)
+    for _ in range(CALLS):
+        np.testing.assert_array_equal(x[:, 1:3].detach(), values[:, 1:3])
+    assert noted["getitem"]
+    bound = torch.tensor(1)
+    for index in (slice(2, 3), slice(1, None), slice(None, 3), slice(1, 3, 2), slice(True, 3), slice(bound, 3),
+                  slice(np.int64(0), 3), slice(0, 0), slice(-3, -1)):
+        plain = slice(*[None if k is None else int(k) for k in (index.start, index.stop, index.step)])
+        np.testing.assert_array_equal(x[:, index].detach(), values[:, plain])
+    between = slice(bound, 5)
+    for k in range(1, 5):
+        bound.fill_(k)
+        np.testing.assert_array_equal(x[:, between].detach(), values[:, k:5])
+    for index in (slice(1.0, 3), slice(1, "3"), slice(1, 3, 1.0)):
+        with pytest.raises(torch.errors.ArgumentTypeError, match=r"^\[index\] a slice with a bound of type "
+                           "(float|str) — slice indices must be integers or None or have an __index__ method — conv"):
+            x[:, index]
+    (x[:, 1:3] * 2).sum().backward()
+    expected = np.zeros_like(values)
+    expected[:, 1:3] = 2
+    np.testing.assert_array_equal(x.grad, expected)
+
+
 def test_one_tensor_in_two_places_and_two_tensors() -> None:
     for seed in range(CALLS):
         x, y = (torch.tensor(grid(3, 4, seed=2 * seed + k)) for k in range(2))

@@ -18,8 +18,20 @@ _PLAIN: Final = frozenset({type(None), bool, int, str, bytes})
 
 
 def identical(x: Any, y: Any) -> bool:
-    """Whether no operator can tell two arguments apart: they have the same type, and numbers have the same bits."""
-    return x is y or (type(x) is type(y) and ((type(x) in (int, float) and x == y != 0) or frozen(x) == frozen(y)))
+    """Whether no operator can tell two arguments apart: they have the same type, and numbers have the same bits.
+
+    Arguments that may change while they are the same object, such as a slice between tensors, are never identical.
+    """
+    if x is y:
+        return True
+    if type(x) is not type(y):
+        return False
+    if type(x) in (int, float) and x == y != 0:
+        return True
+    try:
+        return frozen(x) == frozen(y)
+    except TypeError:
+        return False
 
 
 def frozen(value: Any) -> Hashable:
@@ -37,6 +49,8 @@ def frozen(value: Any) -> Hashable:
     if isinstance(value, complex):
         return type(value), _DOUBLE(value.real), _DOUBLE(value.imag)
     kind = type(value)
+    if kind is slice:
+        return kind, frozen(value.start), frozen(value.stop), frozen(value.step)
     if kind in _PLAIN or (kind.__module__.startswith("tensocket_") and not hasattr(value, "_key")):
         return kind, value
     raise TypeError(f"{kind.__name__} may change while it is the same object")

@@ -110,7 +110,15 @@ def _item(input: Any, item: Any) -> Any:
 
 def _int_slice(item: slice) -> slice:
     """Return a slice with plain ints, from tensors or NumPy integers."""
-    return slice(*(None if x is None else x.__index__() for x in (item.start, item.stop, item.step)))
+    parts = item.start, item.stop, item.step
+    if all(x is None or type(x) is int for x in parts):
+        return item
+    for x in parts:
+        if x is not None and not hasattr(x, "__index__"):
+            raise ArgumentTypeError("index", f"a slice with a bound of type {type(x).__name__}",
+                                    "slice indices must be integers or None or have an __index__ method",
+                                    "convert it with int(...)")
+    return slice(*(None if x is None else x.__index__() for x in parts))
 
 
 def _like_values(values: Any, like: Any) -> Any:
