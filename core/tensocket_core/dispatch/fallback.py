@@ -75,11 +75,6 @@ def set_fallback(device: str | None) -> None:
     clear_tables()
 
 
-def fallback_device() -> str | None:
-    """Return the fallback device; None if none is set."""
-    return _TARGET[0]
-
-
 @contextmanager
 def uncounted() -> Iterator[None]:
     """Run a block whose uses of the host do not count: they are not part of the program."""

@@ -12,24 +12,17 @@ from typing import Any, Final
 
 import numpy as np
 
-_DOUBLE: Final = struct.Struct("=d").pack
+_DOUBLES: Final = struct.Struct("=dd").pack
 #: Immutable types, beside the project's own (dtypes, devices, maps of indices) and numbers.
 _PLAIN: Final = frozenset({type(None), bool, int, str, bytes})
 
 
 def identical(x: Any, y: Any) -> bool:
-    """Whether no operator can tell two arguments apart: they have the same type, and numbers have the same bits.
-
-    Arguments that may change while they are the same object, such as a slice between tensors, are never identical.
-    """
-    if x is y:
-        return True
-    if type(x) is not type(y):
-        return False
-    if type(x) in (int, float) and x == y != 0:
-        return True
+    """Whether no operator can tell two arguments apart, for sure: equal types, and numbers of the same bits."""
+    if x is y or type(x) is not type(y):
+        return x is y
     try:
-        return frozen(x) == frozen(y)
+        return (type(x) in (int, float) and x == y != 0) or frozen(x) == frozen(y)
     except TypeError:
         return False
 
@@ -44,10 +37,8 @@ def frozen(value: Any) -> Hashable:
         return (type(value), *map(frozen, value))
     if isinstance(value, np.generic):
         return type(value), value.dtype.char, value.tobytes()
-    if isinstance(value, float):
-        return type(value), _DOUBLE(value)
-    if isinstance(value, complex):
-        return type(value), _DOUBLE(value.real), _DOUBLE(value.imag)
+    if isinstance(value, (float, complex)):
+        return type(value), _DOUBLES(value.real, value.imag)
     kind = type(value)
     if kind is slice:
         return kind, frozen(value.start), frozen(value.stop), frozen(value.step)
