@@ -151,7 +151,7 @@ MUTANTS: dict[str, list[Mutant]] = {
         Mutant("calls.backward:Backward.attach", "saved = [*self._captured, *read, *[made[k] for k in self._from_results]]", "saved = [*self._captured, *read]", "changes_before_backward"),
         Mutant("calls.backward:Backward.attach", "attach_node([made[k] for k in self._live], leaves,", "attach_node([made[k] for k in self._live], leaves[::-1],", "module_state"),
         Mutant("calls.backward:Backward._run", "zip(gradients, self._cotangents, strict=True)", "zip([*gradients][:1] * len(gradients), self._cotangents, strict=True)", "several_outputs"),
-        Mutant("calls.backward:_dense", "return plain.contiguous()._array", "return wrap(state.runtime.empty(region.shape, region.dtype, state.stream), state.key | dtype_bit(region.dtype)).fill_(1)._array", "tensors_replaced"),
+        Mutant("calls.backward:_dense", "return array", "return np.ones_like(array)", "tensors_replaced"),
         Mutant("autograd.node:CompiledNode.apply_plain", "self.unpack(False)", "pass", "changes_before_backward"),
         Mutant("autograd.node:CompiledNode.apply", "if not differentiable:", "if True:", "gradients_of_gradients"),
         Mutant("autograd.joint:is_live", "return bool(tensor._key & AUTOGRAD) and", "return False and", "module_state"),

@@ -1,7 +1,6 @@
 """Identity of non-tensor arguments, for caches that are keyed by arguments; ``==`` is too coarse for them.
 
-``0.0 == -0.0``, ``1 == 1.0 == True`` and ``1 == 1 - 0j``, but operators distinguish them; NaN is not equal to itself,
-but it is the same argument.
+``0.0 == -0.0`` and ``1 == 1.0 == True``, but operators distinguish them; NaN is the same argument as NaN.
 """
 
 from __future__ import annotations

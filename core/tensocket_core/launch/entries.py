@@ -134,7 +134,7 @@ def build_product(operator: str, state: DeviceState, dtype: DType, key: int, nex
         return next_path
 
     plan = plans.ProductPlan(dtype, wrapper_layout(key), affine)
-    made: Closure = _made_once(state, (operator, dtype, key), lambda: _compiled_or(state, plan, next_path))
+    made: Closure = _made_once(state, (operator, dtype, key), lambda: compiled_or(state, plan, next_path))
     return made
 
 
@@ -156,7 +156,7 @@ def build_join(operator: Operator, key: int, state: DeviceState, dtype: DType, n
     name = (operator.name, plan.dtype, key & ~DIM0)
     known: Closure | None = state.native_entries.get(name)
     return known or counted(operator, key, next_path,
-                            lambda: _made_once(state, name, lambda: _compiled_or(state, plan, next_path)), _CALLS)
+                            lambda: _made_once(state, name, lambda: compiled_or(state, plan, next_path)), _CALLS)
 
 
 class ArrayEntry:
@@ -287,10 +287,11 @@ def _replace(operator: Operator, key: int, closure: Closure, better: Closure) ->
                 table.pop(place, None)
 
 
-def _compiled_or(state: DeviceState, plan: Plan, next_path: Closure) -> Closure:
+def compiled_or(state: DeviceState, plan: Plan, next_path: Closure) -> Closure:
+    """Return the function of a plan; ``next_path``, the reference, if the device cannot compile it."""
     try:
         return state.runtime.compile_plan(plan, next_path) or next_path
-    except KernelError:  # the next path is the reference and computes the same
+    except KernelError:
         return next_path
 
 

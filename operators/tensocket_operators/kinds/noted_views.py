@@ -18,7 +18,7 @@ from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.modes import thread_state
 from tensocket_core.formats import memory_format
 from tensocket_core.keys import AUTOGRAD, DIM0, LAZY
-from tensocket_core.launch.entries import ENABLED, counted, wrapper_layout
+from tensocket_core.launch.entries import ENABLED, compiled_or, counted, wrapper_layout
 from tensocket_core.recording import OVERRIDDEN_KERNELS
 from tensocket_core.tensor import Tensor, wrap
 from tensocket_plugins.contract import plans
@@ -79,8 +79,7 @@ def noted_views(operator: Operator, key: int, state: DeviceState, next_path: Clo
         _NOTED.add(name)
         function = partial(_views_of, next_path, frozenset(operator.schema.tensors))
         plan = plans.ViewPlan(function, wrapper_layout(key & ~DIM0), "_key", "_base", _MARK, OVERRIDDEN_KERNELS)
-        made: Closure = state.runtime.compile_plan(plan, next_path) or next_path
-        return made
+        return compiled_or(state, plan, next_path)
 
     return specialise() if name in _NOTED else counted(operator, key, next_path, specialise, _CALLS)
 
