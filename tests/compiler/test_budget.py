@@ -132,14 +132,26 @@ def test_long_steps_take_some_calls(clock, seconds, calls, admitted):
     assert budget.admits(captures=False) is admitted
 
 
-def test_a_capture_is_expected_to_take_some_observations(clock):
+@pytest.mark.parametrize(("run", "times"), [(0.1, module.CAPTURE * 0.6), (0.4, module.CAPTURE_OF_RUN * 0.4)])
+def test_a_capture_is_expected_to_take_some_observations(clock, run, times):
+    module.ACCOUNT.observes = True
     budget = Budget(0.0)
-    spend(clock, budget.add_step, 1.0, captures=False)
-    spend(clock, budget.add_call, 1.01 / HOT)
+    spend(clock, budget.add_call, 1.0)
+    spend(clock, budget.add_observed_run, 1.0 + run)
+    spend(clock, budget.add_step, 1.6, captures=False)  # the call takes one second of it
     assert budget.admits(captures=False)
+    spend(clock, budget.add_call, times / HOT - 2.01)
     assert not budget.admits(captures=True)
-    spend(clock, budget.add_call, (module.CAPTURE - 1) * 1.01 / HOT)
+    spend(clock, budget.add_call, 0.02)
     assert budget.admits(captures=True)
+
+
+def test_the_first_observed_run_of_a_process_does_not_count(clock):
+    budget = Budget(0.0)
+    spend(clock, budget.add_call, 1.0)
+    spend(clock, budget.add_observed_run, 100.0)
+    assert budget._run == 0.0
+    assert module.ACCOUNT.observes
 
 
 def test_compiling_inside_of_a_call_does_not_count_twice(clock):

@@ -1,8 +1,8 @@
 """The time for compiling: programs that end soon, or that call a function a few times only, lose little by it.
 
 A graph pays if its function is called often enough, which nobody knows beforehand. So a function waits with each step
-towards a graph until one of two things holds: the step takes less time than half of the function's calls so far took;
-or all compiling, the step included, takes a small share of the program's time, and the step itself is short or takes
+towards a graph until one of two things holds: the step takes no more time than the function's calls so far took; or all
+compiling, the step included, takes a small share of the program's time, and the step itself is short or takes
 less than twice as long as these calls. Estimates of a step's time come from the function's earlier steps, else from its
 calls; the account shows what steps really took, so that a wrong estimate delays the steps of all functions.
 """
@@ -20,7 +20,7 @@ from tensocket_plugins.contract.errors import ArgumentError
 SHARE: Final = 0.05
 CREDIT: Final = 0.1
 #: A step may take this part of a function's time without graphs in any case, and this one if the program affords it.
-HOT: Final = 0.5
+HOT: Final = 1.0
 WARM: Final = 2.0
 #: Seconds of a short step.
 SHORT: Final = 0.1
@@ -29,8 +29,10 @@ REST: Final = 32
 REST_SECONDS: Final = 2e-4
 #: The first observation of a function is expected to take some seconds, and the time of some calls of it.
 OBSERVATION: Final = (0.005, 6.0)
-#: The first capture is expected to take the time of some observations.
+#: The first capture is expected to take the time of some observations, and at least so many times what the observed run
+#: took longer than a plain one: this grows with the operators, and does not contain the guards.
 CAPTURE: Final = 4.0
+CAPTURE_OF_RUN: Final = 10.0
 
 
 class _Account:
@@ -38,10 +40,11 @@ class _Account:
 
     Attributes:
         spent: Seconds that compiling took so far.
+        observes: Whether a call has been observed.
     """
 
     def __init__(self) -> None:
-        self.spent, self._began = 0.0, perf_counter()
+        self.spent, self.observes, self._began = 0.0, False, perf_counter()
 
     def affords(self, seconds: float, share: float) -> bool:
         """Whether compiling may take some more seconds."""
@@ -76,6 +79,7 @@ class Budget:
         self._total, self._least = 0.0, math.inf  # of calls without graphs
         self._rest = self._skipped = self._left = 0
         self._observation: float | None = None
+        self._run = 0.0
         self._capture: float | None = None
 
     def rests(self) -> bool:
@@ -103,6 +107,15 @@ class Budget:
         else:
             self._observation = extra
 
+    def add_observed_run(self, watch: Stopwatch) -> None:
+        """Add the run of a call that is being observed, without what is made of it.
+
+        The first one of a process does not count: it imports modules.
+        """
+        if ACCOUNT.observes and self._least < math.inf:
+            self._run = max(watch.seconds() - self._least, 0.0)
+        ACCOUNT.observes = True
+
     def add_check(self, watch: Stopwatch) -> None:
         """Add a call that ran both as a graph and without one."""
         ACCOUNT.spent += watch.seconds()
@@ -127,7 +140,8 @@ class Budget:
         observation = fixed + calls * call if self._observation is None else self._observation
         if not captures:
             return observation
-        return CAPTURE * observation if self._capture is None else self._capture
+        expected = max(CAPTURE * observation, CAPTURE_OF_RUN * self._run)
+        return expected if self._capture is None else self._capture
 
 
 def share_of_environment() -> float:

@@ -269,7 +269,9 @@ class CompiledFunction:
         positions()  # makes the generators of all devices
         moving = () if known else self._moving.present()
         arguments = ArgumentGuard(args, kwargs, moving=moving, begins=True)
+        watch = Stopwatch()
         seen = observe(self.function, args, kwargs)
+        self._budget.add_observed_run(watch)
         if seen.error is not None:
             self._table.refuse(form)
             self._refuse(str(next(x for x in seen.refusals if x.reason.startswith("it raised"))))
