@@ -19,7 +19,7 @@ from tensocket_plugins.contract.errors import ArgumentError
 #: The share of a program's time that compiling may take, beside the first ``CREDIT`` seconds.
 SHARE: Final = 0.05
 CREDIT: Final = 0.1
-#: A step may take this part of a function's time without graphs in any case, and this one if the program affords it.
+#: How many times the function's time without graphs a step may take: in any case, and if the program affords it.
 HOT: Final = 1.0
 WARM: Final = 2.0
 #: Seconds of a short step.
@@ -140,8 +140,9 @@ class Budget:
         observation = fixed + calls * call if self._observation is None else self._observation
         if not captures:
             return observation
-        expected = max(CAPTURE * observation, CAPTURE_OF_RUN * self._run)
-        return expected if self._capture is None else self._capture
+        if self._capture is not None:
+            return self._capture
+        return max(CAPTURE * observation, CAPTURE_OF_RUN * self._run)
 
 
 def share_of_environment() -> float:
