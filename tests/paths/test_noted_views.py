@@ -264,6 +264,18 @@ def test_calls_that_warn_warn_each_time(monkeypatch):
             x.ravel()
 
 
+def test_noting_leaves_the_filters_of_warnings_alone(learned):
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.resetwarnings()
+        warnings.simplefilter("module")
+        for k in range(8):  # a changed filter would let it be given again
+            x.view(24).view(24 >> k % 4, -1)
+            warnings.warn("once for each module", stacklevel=1)
+    assert learned
+    assert len(shown) == 1
+
+
 def test_overridden_kernels_are_called():
     x = torch.arange(6.0).reshape(2, 3)
     for _ in range(5):

@@ -7,7 +7,6 @@ views or their argument, declare themselves by their schema.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +22,8 @@ from tensocket_core.recording import OVERRIDDEN_KERNELS
 from tensocket_core.tensor import Tensor, wrap
 from tensocket_plugins.contract import plans
 from tensocket_plugins.contract.dtypes import DType
+
+from ..unwarned import WarnedError, unwarned
 
 if TYPE_CHECKING:
     from tensocket_core.dispatch.operator import Operator
@@ -109,11 +110,11 @@ def _views_of(next_path: Closure, tensors: frozenset[int], /, *args: Any, **name
         return NotImplemented
     plain = {k: wrap(x._array, x._key & ~(AUTOGRAD | DIM0)) for k, x in held.items()}
     source = plain[0]
-    with thread_state(include=0, exclude=0, inference=None, function_modes=(), dispatch_modes=(), transforms=(),
-                      tracer=None), warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        made = next_path(*[plain.get(k, x) for k, x in enumerate(args)], **named)
-    if warned:
+    try:
+        with thread_state(include=0, exclude=0, inference=None, function_modes=(), dispatch_modes=(), transforms=(),
+                          tracer=None), unwarned():
+            made = next_path(*[plain.get(k, x) for k, x in enumerate(args)], **named)
+    except WarnedError:
         return None  # each call warns
     if made is source:
         return args[0]

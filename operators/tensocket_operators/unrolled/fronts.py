@@ -16,11 +16,10 @@ out to depend on values, the composite runs from then on.
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from time import perf_counter
-from types import CodeType, FrameType
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_core.dispatch.fallback import uncounted
@@ -32,6 +31,7 @@ from tensocket_plugins.contract.launch_recorder import RECORDERS
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
 from tensocket_plugins.kit.bounded import BoundedCache
 
+from ..unwarned import WarnedError, unwarned
 from .launches import launched, may_launch
 from .notes import OTHER, Notes, invoked, outline, tensors_in
 from .stand_ins import UnrollError
@@ -221,10 +221,10 @@ def _noted(composite: Composite, run: Closure, args: tuple[Any, ...],
             given = tuple(map(_copied, args))
             kept = _versions(composite, given)
             shown = notes.begin(given, args)
-            with thread_state(tracer=notes), uncounted(), _Unwarned():
+            with thread_state(tracer=notes), uncounted(), unwarned():
                 result = composite.invoke(run, tuple(shown))
             return compiled(notes, result) if kept == _versions(composite, given) else None
-        except (Exception, UnrollError):  # whatever the run raised, the call itself raises its own errors
+        except (Exception, UnrollError, WarnedError):  # whatever the run raised, the call itself raises its own errors
             return None
         finally:
             notes.forget()
@@ -252,21 +252,3 @@ def _copied(value: Any) -> Any:
     if made._array.strides != value._array.strides or made._key != value._key:
         raise UnrollError("a copy has another layout")
     return made
-
-
-class _Unwarned:
-    """A block in which this thread's warnings end the recording before they are issued.
-
-    The filters of ``warnings`` belong to all threads; a profile function is the thread's own.
-    """
-
-    def __enter__(self) -> None:
-        sys.setprofile(self._note)
-
-    def __exit__(self, *error: object) -> None:
-        sys.setprofile(None)
-
-    @staticmethod
-    def _note(frame: FrameType, event: str, value: Any) -> None:
-        if value is warnings.warn or (event == "call" and frame.f_code is getattr(warnings.warn, "__code__", None)):
-            raise UnrollError("the function warns")
