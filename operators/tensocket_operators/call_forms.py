@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from tensocket_core.dispatch.modes import STATE, is_grad_enabled
+from tensocket_core.dispatch.modes import ACTIVE, STATE, is_grad_enabled
 from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.overrides import (
     call_torch_function,
@@ -18,12 +18,15 @@ from tensocket_core.dispatch.overrides import (
     participants,
 )
 from tensocket_core.dispatch.results import OF_OUT
-from tensocket_core.dispatch.versions import check_writable
+from tensocket_core.dispatch.versions import bump, check_writable
 from tensocket_core.geometry import as_strided, dense_overlaps, element_strides, is_dense
-from tensocket_core.keys import AUTOGRAD, WRAPPER
+from tensocket_core.keys import AUTOGRAD, LAZY, WRAPPER
 from tensocket_core.promotion import can_cast, result_type
+from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DtypeError, ShapeError
+from tensocket_plugins.contract.launch_recorder import RECORDERS
+from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
 from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from .interop.asarray import as_tensor
@@ -42,6 +45,10 @@ _REFLECTED: Final = {"add": "__radd__", "sub": "__rsub__", "mul": "__rmul__", "d
 MISSING: Final[Any] = object()
 #: Default of factors, compared by identity: True and 1.0 equal it, but are not valid factors of integers.
 ONE: Final = 1
+#: Bits of tensors that ``out=`` cannot write, or not just as elements.
+_SPECIAL: Final = AUTOGRAD | LAZY | WRAPPER
+#: Elements up to which results are copied to ``out`` by this thread.
+_FEW: Final = 1 << 14
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _COMPARISONS: Final = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
 
@@ -165,6 +172,8 @@ def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, trut
         DtypeError: The result's dtype does not convert to that of ``out``, or differs although ``exact`` is set.
         ShapeError: Elements of ``out`` share memory with each other or with operands.
     """
+    if not (truth or apart) and _write_plain(out, result, beside):
+        return out
     if isinstance(result, tuple):
         if not isinstance(out, (tuple, list)) or len(out) != len(result):
             raise ArgumentTypeError(operator, f"out of type {type(out).__name__}",
@@ -201,6 +210,27 @@ def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, trut
                          "out has memory of its own here", "clone() the operand first")
     check_parts(operator, out, beside)
     return out.copy_(result)
+
+
+def _write_plain(out: Any, result: Any, beside: tuple[Any, ...]) -> bool:
+    """Store a small result of the host if nothing speaks against it; return whether it is stored.
+
+    Both are plain tensors without gradients, of one form and without gaps, and ``out`` is no part of an operand.
+    """
+    if not type(out) is type(result) is Tensor or out._key != result._key or out._key & _SPECIAL or (
+            ACTIVE or RECORDERS or VALUE_OBSERVERS):
+        return False
+    to, made, counter = out._array, result._array, out._version_counter
+    if type(to) is not np.ndarray or to.shape != made.shape or made.size > _FEW or (
+            not (to.flags.carray and made.flags.c_contiguous and (counter is None or type(counter) is list))):
+        return False
+    for x in beside:
+        array = None if x is out else getattr(x, "_array", None)
+        if array is not None and (type(array) is not np.ndarray or np.may_share_memory(array, to)):
+            return False
+    np.copyto(to, made)
+    bump(out)
+    return True
 
 
 def _resize(operator: str, out: Any, shape: tuple[int, ...]) -> None:

@@ -18,10 +18,15 @@ _PLAIN: Final = frozenset({type(None), bool, int, str, bytes})
 
 def identical(x: Any, y: Any) -> bool:
     """Whether no operator can tell two arguments apart, for sure: equal types, and numbers of the same bits."""
-    if x is y or type(x) is not type(y):
+    kind = type(x)
+    if x is y or kind is not type(y):
         return x is y
+    if kind is slice:
+        return identical((x.start, x.stop, x.step), (y.start, y.stop, y.step))
+    if kind is tuple:
+        return len(x) == len(y) and all(map(identical, x, y))
     try:
-        return (type(x) in (int, float) and x == y != 0) or frozen(x) == frozen(y)
+        return (kind in (int, float) and x == y != 0) or frozen(x) == frozen(y)
     except TypeError:
         return False
 

@@ -196,6 +196,14 @@ def only_axis(dim: Any, rank: int) -> int | None:
     return dim[0]
 
 
+def listed_axes(dim: Any, rank: int) -> tuple[int, ...] | None:
+    """Return the dimensions in a list or tuple, from the first to the last, if all exist and none is there twice."""
+    if type(dim) not in (tuple, list) or not dim or not all(type(k) is int and -rank <= k < rank for k in dim):
+        return None
+    axes = sorted({k % rank for k in dim})
+    return tuple(axes) if len(axes) == len(dim) else None
+
+
 def reduction(kernel: Kernel, everything: Kernel | None, last: ArrayEntry | None, key: int, positional: bool,
               next_path: Closure) -> Closure:
     """Return a closure over ``kernel(x, axes, keepdim)``, for all dimensions or one.
@@ -221,8 +229,12 @@ def reduction(kernel: Kernel, everything: Kernel | None, last: ArrayEntry | None
             elif dim is None:
                 r = total(x) if total is not None and not keepdim else run(x, _ALL[rank], keepdim)
             elif type(dim) is not int or not -rank <= dim < rank:
-                axis = only_axis(dim, rank)
-                return next_path(a, dim, keepdim) if axis is None else host_reduction(a, axis, keepdim)
+                axes = listed_axes(dim, rank)
+                if axes is None:
+                    return next_path(a, dim, keepdim)
+                if len(axes) == 1:
+                    return host_reduction(a, axes[0], keepdim)
+                r = run(x, axes, keepdim)
             elif along and (dim == -1 or dim + 1 == rank):
                 r = along[0](x)
                 if keepdim:
