@@ -65,8 +65,7 @@ jagged: Final = layout("jagged")
 _FORMATS: Final = {x.name: x for x in (contiguous_format, preserve_format, channels_last, channels_last_3d)}
 
 
-_LAYOUTS: Final = {x.name: x for x in (
-    strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged)}
+_LAYOUTS: Final = {x.name: x for x in (strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged)}
 
 
 def _layout_named(name: str) -> layout:

@@ -71,8 +71,7 @@ def try_set_first(leaf: Any, grad: Any) -> bool:
         leaf: An edge.
         grad: Its gradient, without recording; only two variables refer to it: the caller's and this one.
     """
-    if not isinstance(leaf, Tensor) or leaf._grad is not None or (
-            leaf._extras is not None or leaf._base is not None):
+    if not isinstance(leaf, Tensor) or leaf._grad is not None or (leaf._extras is not None or leaf._base is not None):
         return False
     x, y = leaf._array, grad._array
     if (type(x) is not np.ndarray or type(y) is not np.ndarray or x.shape != y.shape or grad._base is not None

@@ -118,10 +118,8 @@ def _lazy(of_base: bool, of_view: bool) -> tuple[Derivative, Derivative]:
     read = Derivative(input=lambda grad, base, view, bits: shown(
         added_up(in_memory(grad, bits[1]), view[1], view[2], base), bits[0], of_base))
     write = Derivative(
-        input=lambda grad, base, view, bits: shown(
-            _remainder(in_memory(grad, bits[0]), base, view), bits[0], of_base),
-        src=lambda grad, base, view, bits: shown(
-            _region(in_memory(grad, bits[0]), base, view), bits[1], of_view),
+        input=lambda grad, base, view, bits: shown(_remainder(in_memory(grad, bits[0]), base, view), bits[0], of_base),
+        src=lambda grad, base, view, bits: shown(_region(in_memory(grad, bits[0]), base, view), bits[1], of_view),
     )
     read.bind(parse_schema("as_strided(Tensor input, any base, any view, any bits) -> Tensor"))
     write.bind(parse_schema("copy_slices(Tensor input, Tensor src, any base, any view, any bits) -> Tensor"))

@@ -239,8 +239,7 @@ def served(*kinds: DType, pointwise: bool = False) -> bool:
     return (_POINTWISE if pointwise else _SERVED).issuperset(kinds)
 
 
-def counted(operator: Operator, key: int, next_path: Closure, specialise: Callable[[], Closure],
-            calls: int) -> Closure:
+def counted(operator: Operator, key: int, next_path: Closure, specialise: Callable[[], Closure], calls: int) -> Closure:
     """Return a closure that runs ``next_path``, and after a number of calls what ``specialise`` makes."""
     left, run = calls, next_path
 

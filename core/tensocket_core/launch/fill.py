@@ -46,8 +46,7 @@ def fill_array(operator: str, state: DeviceState, out: Any, value: Any, dtype: D
     if runtime.profile.host_resident and (runtime.target is None or (out.size < MANY and not is_recording())):
         out[...] = to_dtype(np.asarray(value), dtype)
     elif runtime.target is not None:
-        run_generated(state, ("fill", dtype), lambda x: x, [(value, dtype)],
-                      out.shape, [(out, dtype)])
+        run_generated(state, ("fill", dtype), lambda x: x, [(value, dtype)], out.shape, [(out, dtype)])
     else:
         primitive("fill", state, "fill", dtype)([out], [], (as_number(value, dtype),), state.stream)
 
