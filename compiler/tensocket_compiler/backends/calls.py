@@ -26,7 +26,8 @@ from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, unobserv
 
 from ..capture.forms import OF_RUNTIME
 from ..capture.listed import HOLDERS
-from ..capture.recorder import RUNTIME, CannotRecord, Recorder, caller
+from ..capture.recorder import RUNTIME, CannotRecord, caller
+from ..capture.shapes import reason_of_shapes
 from ..capture.state import holder_state
 from ..graph.graph import Graph
 from ..graph.node import Node
@@ -313,10 +314,9 @@ class _Operators(TorchDispatchMode, ReadObserver):
         with unobserved():
             result = func(*args, **kwargs)
         if not written:
-            try:
-                Recorder.check_shapes(func, args, kwargs, list(tensors_of(result)))
-            except CannotRecord as error:
-                self._calls.stop(f"{error}{caller()}")
+            reason = reason_of_shapes(func, args, kwargs, list(tensors_of(result)))
+            if reason is not None:
+                self._calls.stop(f"{reason}{caller()}")
         return result
 
     def note_read(self, source: Any) -> None:

@@ -111,11 +111,8 @@ class Guards:
         self._held: Guards | None = None
         self._unread = 0
         self._words: dict[int, tuple[list[Word], list[int]]] = {}
-        self._read(range(len(self.parts)) if with_words else ())
-
-    def _read(self, numbers: Iterable[int]) -> None:
-        """Take the present facts and words of some parts as those that must not change."""
-        self._take(numbers)
+        if with_words:
+            self._take(range(len(self.parts)), walked=True)
         self._assemble()
 
     def _renew(self, numbers: Sequence[int]) -> None:
@@ -132,12 +129,18 @@ class Guards:
             for (_, address), value in zip(*self._words[number], strict=True):
                 self.values[self._rows[address]] = value
 
-    def _take(self, numbers: Iterable[int]) -> None:
-        """Take the present facts and words of some parts, but leave the arrays of words as they are."""
+    def _take(self, numbers: Iterable[int], *, walked: bool = False) -> None:
+        """Take the present facts and words of some parts, but leave the arrays of words as they are.
+
+        Args:
+            numbers: The numbers of the parts.
+            walked: Whether their facts are those of a walk that has just ended.
+        """
         for number in numbers:
             part = self.parts[number]
-            for _ in range(_TRIES):
-                part.refresh()
+            for attempt in range(_TRIES):
+                if attempt or not (walked and part.facts):
+                    part.refresh()
                 words = list(part.words())
                 self._words[number] = words, [read_word(address) for _, address in words]
                 if first_change(part, part.facts, part.visible(), self.exact) is None:

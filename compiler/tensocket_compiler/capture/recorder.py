@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import get_ident
 from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.device import DeviceState, open_device
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.lazy import Lazy
 from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.protocol import TorchDispatchMode
@@ -19,13 +19,10 @@ from tensocket_core.formats import memory_format
 from tensocket_core.keys import WRAPPER
 from tensocket_core.recording import OVERRIDDEN_KERNELS
 from tensocket_operators.kinds.inplace import InPlace
-from tensocket_operators.kinds.normalized_row import RowOperator
 from tensocket_operators.kinds.pointwise import Pointwise
 from tensocket_operators.kinds.reduction import Reduction
-from tensocket_operators.kinds.row import SoftmaxLike
-from tensocket_operators.linalg.kind import MatMul
 from tensocket_operators.random.generator import Generator
-from tensocket_operators.random.positions import from_positions, positions
+from tensocket_operators.random.positions import positions
 from tensocket_plugins.contract.drafts import drafting
 from tensocket_plugins.contract.dtypes import DType, int64
 from tensocket_plugins.contract.errors import TensocketError
@@ -35,6 +32,7 @@ from ..memory.regions import Memory, Region, regions_of
 from .numbers import NumberNotes, SymFloat, regions_in, symbolic_numbers
 from .options import OptionReads
 from .places import Place
+from .shapes import reason_of_shapes
 from .watch import place_of
 from .whole import stays_whole
 
@@ -49,9 +47,6 @@ _CONSTANT: Final = frozenset({*FILLS, "arange", "linspace", "logspace", "eye", "
 #: of other libraries, with the number of operands in front that only give dtype and device.
 _OF_NUMBERS: Final = {"full": 0, "tensor": 0, "full_like": 1, "new_full": 1}
 
-
-#: Kinds of operators whose shapes always follow.
-_INFERRED: Final = (Pointwise, InPlace, Reduction, RowOperator, SoftmaxLike, MatMul)
 
 
 class CannotRecord(Exception):  # not an error of the program: the call runs eagerly
@@ -175,6 +170,8 @@ class Recorder(TorchDispatchMode):
         self._drawn: list[tuple[Any, Any]] = []
         #: Calls of the factories that made constants, by buffer; recorded when something writes to one.
         self._factories: dict[int, Operation] = {}
+        #: Calls whose shapes follow from those of their arguments.
+        self._inferred: set[Hashable] = set()
 
     def region(self, tensor: Any) -> Region:
         """Return the region of a tensor.
@@ -313,7 +310,9 @@ class Recorder(TorchDispatchMode):
         operation = Operation(len(self.recording.operations), func, tuple(given), named, results, writes, device,
                               _computed_dtype(func, _plain(args), kwargs))
         if not mutated:
-            self.check_shapes(func, args, kwargs, made)
+            reason = reason_of_shapes(func, _plain(args), _plain(kwargs), made, self._inferred)
+            if reason is not None:
+                raise CannotRecord(reason)
         if not mutated and all(region.buffer.kind == "constant" for region in results):
             self._factories.update({region.buffer.number: operation for region in results})
             return
@@ -330,24 +329,6 @@ class Recorder(TorchDispatchMode):
         if hasattr(result, "_key") and result is not args[0] and not any(
                 hasattr(x, "_key") or type(x) is SymFloat for x in others):
             self.views[id(result)] = result, func, args, kwargs
-
-    @staticmethod
-    def check_shapes(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: list[Any]) -> None:
-        """Check that shapes of results follow from those of arguments, by a call without data.
-
-        Raises:
-            CannotRecord: They depend on values, or cannot be inferred.
-        """
-        if isinstance(func, _INFERRED) or not any(hasattr(x, "_key") for x in _flat([*args, *kwargs.values()])):
-            return
-        try:
-            with unobserved(), from_positions(positions()):
-                found = func(*_without_data(_plain(args)), **_without_data(_plain(kwargs)))
-        except (TensocketError, NotImplementedError):
-            raise CannotRecord(f"the shape of the result of {func.name} may depend on values") from None
-        found = [x for x in (found if isinstance(found, (tuple, list)) else (found,)) if hasattr(x, "_key")]
-        if [tuple(x.shape) for x in found] != [tuple(x.shape) for x in made]:
-            raise CannotRecord(f"the shape of the result of {func.name} depends on values")
 
     def make_writable(self, region: Region) -> None:
         """Record the factory of a constant that is about to be written, before its readers: each call needs a new one.
@@ -431,19 +412,6 @@ def _is_of_numbers(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     return operands is not None and all(
         x is None or type(x) in (bool, int, float, str, DType, DeviceState, memory_format)
         for x in _flat([*args[operands:], *kwargs.values()]))
-
-
-def _without_data(value: Any) -> Any:
-    """Return arguments with tensors on the device meta."""
-    if hasattr(value, "_key"):
-        return value.to("meta")
-    if isinstance(value, DeviceState):
-        return open_device("meta")
-    if isinstance(value, dict):
-        return {name: _without_data(x) for name, x in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)([_without_data(x) for x in value])
-    return value
 
 
 def _plain(value: Any) -> Any:

@@ -94,7 +94,8 @@ class Walk:
     def watch(self, part: Part) -> list[tuple[str, Any]]:
         """Watch a part and return its facts."""
         part.cut = frozenset(label for owner, label in self.cut if owner == id(part.owner))
-        facts = list(part.visible())
+        part.refresh()
+        facts = list(part.facts)
         self.facts += len(facts)
         self.parts.append(part)
         return facts

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import Any, Final
 
 from .layout import layout
@@ -140,6 +141,9 @@ class _Table(Part):
                 yield 1, places[key]
 
 
+_label: Final = itemgetter(0)
+
+
 class NamesPart(_Table):
     """A namespace, of which names are read: globals, attributes of instances and modules.
 
@@ -163,10 +167,11 @@ class NamesPart(_Table):
 
     def read(self) -> Iterable[Fact]:
         """Read the facts."""
-        names, prefix = self.names, self.prefix
-        facts = [(f"{prefix}{key}", value) for key, value in list(self.owner.items())
-                 if type(key) is str and (names is None or key in names)]
-        return facts if names is None else sorted(facts, key=lambda fact: fact[0])
+        names, prefix, items = self.names, self.prefix, list(self.owner.items())
+        if names is None:
+            return [(f"{prefix}{key}", value) for key, value in items if type(key) is str]
+        return sorted([(f"{prefix}{key}", value) for key, value in items if type(key) is str and key in names],
+                      key=_label)
 
 
 class ItemsPart(_Table):

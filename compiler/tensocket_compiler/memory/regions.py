@@ -154,9 +154,11 @@ def row_major(memory: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 #: The space of host addresses; a device's storage is a space of its own.
 _HOST: Final = 0
+#: The space of an array, the address of its first element, and the first byte and size of its memory.
+Extent = tuple[int, int, int, int]
 
 
-def _extent(array: Array) -> tuple[int, int, int, int]:
+def _extent(array: Array) -> Extent:
     """Return the space of an array, the address of its first element, and the first byte and size of its memory."""
     memory = memory_of(array)
     if type(memory) is not np.ndarray:
@@ -182,10 +184,18 @@ class Memory:
 
     buffers: list[Buffer] = field(default_factory=list)
     _starts: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    _extents: dict[int, tuple[Array, Extent]] = field(default_factory=dict)
+
+    def _extent_of(self, array: Array) -> Extent:
+        """Return the extent of an array, which stays alive: its identity is a key."""
+        known = self._extents.get(id(array))
+        if known is None:
+            known = self._extents[id(array)] = array, _extent(array)
+        return known[1]
 
     def find(self, array: Array) -> Buffer | None:
         """Return the buffer that an array lies in."""
-        space, address, _, _ = _extent(array)
+        space, address, _, _ = self._extent_of(array)
         starts = self._starts.get(space, ())
         at = bisect.bisect_right(starts, (address, 1 << 62)) - 1
         if at < 0:
@@ -195,13 +205,14 @@ class Memory:
 
     def release(self) -> None:
         """Let go of memory that operations made: graphs have their own."""
+        self._extents.clear()
         for buffer in self.buffers:
             if buffer.kind == "temporary":
                 buffer.array = None
 
     def add(self, array: Array, kind: Kind, device: Any = None) -> Buffer:
         """Add the whole memory of an array as a buffer."""
-        space, _, begin, nbytes = _extent(array)
+        space, _, begin, nbytes = self._extent_of(array)
         whole = memory_of(array) if space == _HOST else _whole(array)
         buffer = Buffer(len(self.buffers), kind, whole, begin, nbytes, device)
         self.buffers.append(buffer)
@@ -217,7 +228,8 @@ class Memory:
         buffer.device = buffer.device or device
         if dtype is not buffer.filled:
             buffer.fill = None  # its bytes are other numbers in this dtype
-        return Region(buffer, _extent(array)[1] - buffer.begin, tuple(array.shape), element_strides(array), dtype)
+        offset = self._extent_of(array)[1] - buffer.begin
+        return Region(buffer, offset, tuple(array.shape), element_strides(array), dtype)
 
 
 def regions_of(values: Any) -> list[Region]:

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from tensocket.errors import ExportError
 from tensocket_compiler.backends.reads import ReadObserver
-from tensocket_compiler.capture.recorder import RUNTIME, CannotRecord, Recorder, caller
+from tensocket_compiler.capture.recorder import RUNTIME, caller
+from tensocket_compiler.capture.shapes import reason_of_shapes
 from tensocket_core.autograd.engine import current_pass
 from tensocket_core.dispatch.modes import STATE, thread_state
 from tensocket_core.dispatch.protocol import TorchDispatchMode
@@ -316,10 +317,9 @@ class ExportRecorder(TorchDispatchMode, ReadObserver):
     def _check_shapes(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         if func.name in LITERALS or func.name in _MOVES:
             return
-        try:
-            Recorder.check_shapes(func, args, kwargs, list(tensors_in(result)))
-        except CannotRecord as error:
-            self._stop(f"a call of {func.name}", f"sizes of results follow from sizes of arguments, but {error}",
+        reason = reason_of_shapes(func, args, kwargs, list(tensors_in(result)))
+        if reason is not None:
+            self._stop(f"a call of {func.name}", f"sizes of results follow from sizes of arguments, but {reason}",
                       "compute this outside of the exported program, or with a mask")
 
     def _note_grad(self, enabled: bool) -> None:

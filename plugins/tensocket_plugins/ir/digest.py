@@ -7,9 +7,10 @@ their texts may grow exponentially; a digest visits each part once.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from enum import Enum
-from functools import cache
+from operator import attrgetter
 from typing import Any, Final
 
 from ..contract.dtypes import DType
@@ -18,29 +19,46 @@ from .nodes import Program
 
 def program_digest(program: Program) -> str:
     """Return a digest of a program; equal digests mean equal programs."""
-    rows: dict[str, int] = {}  # each different part in order, as its type and the numbers of its own parts
-    numbers: dict[int, int] = {}  # by identity; the program keeps all parts alive
+    rows: dict[str, str] = {}  # each different part in order, as its type and the numbers of its own parts
+    numbers: dict[int, str] = {}  # by identity; the program keeps all parts alive
     pending: list[Any] = [program]
     while pending:
         part = pending[-1]
-        parts = part if type(part) is tuple else [getattr(part, name) for name in _names(type(part))]  # type: ignore[arg-type]
-        missing = [x for x in parts if id(x) not in numbers and not isinstance(x, _PLAIN)]
+        words, missing = [type(part).__name__], []
+        for each in _PARTS[type(part)](part):
+            spell = _SPELLINGS[type(each)]
+            word = numbers.get(id(each)) if spell is None else spell(each)
+            if word is None:
+                missing.append(each)
+            else:
+                words.append(word)
         if missing:
             pending += missing
             continue
         pending.pop()
-        row = " ".join([_spell(x) if isinstance(x, _PLAIN) else f"#{numbers[id(x)]}" for x in parts])
-        numbers[id(part)] = rows.setdefault(f"{type(part).__name__} {row}", len(rows))
+        numbers[id(part)] = rows.setdefault(" ".join(words), f"#{len(rows)}")
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()
 
 
-_PLAIN: Final = (str, int, float, DType, Enum)
+class _Spellings(dict[type, Callable[[Any], str] | None]):
+    """Functions that spell values, by type; None for types of parts."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], str] | None:
+        if issubclass(kind, (DType, Enum)):
+            self[kind] = attrgetter("name")
+        else:
+            self[kind] = repr if issubclass(kind, (str, int, float)) else None
+        return self[kind]
 
 
-def _spell(value: str | float | DType | Enum) -> str:
-    return value.name if isinstance(value, (DType, Enum)) else repr(value)
+class _Parts(dict[type, Callable[[Any], Iterable[Any]]]):
+    """Functions that return the fields of nodes, by class; a tuple is its own parts."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], Iterable[Any]]:
+        names = [field.name for field in fields(kind)]
+        self[kind] = attrgetter(*names) if len(names) > 1 else lambda node: [getattr(node, name) for name in names]
+        return self[kind]
 
 
-@cache  # by class of nodes
-def _names(kind: type) -> tuple[str, ...]:
-    return tuple([field.name for field in fields(kind)])
+_SPELLINGS: Final = _Spellings()
+_PARTS: Final = _Parts({tuple: iter})
