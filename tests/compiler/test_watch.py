@@ -179,3 +179,12 @@ def test_packages():
     assert is_library({"__name__": "json.decoder"})
     assert not is_library({"__name__": "__main__"})
     assert not is_library({})
+
+
+def test_errors_name_the_function_behind_a_partial():
+    def reads(scale, x):
+        return x * scale if x.sum().item() > 0 else x
+
+    compiled = torch.compile(functools.partial(reads, 2.0), fullgraph=True)
+    with pytest.raises(torch._dynamo.exc.Unsupported, match=r"\[compile\] a call of .*reads: "):
+        [compiled(X) for _ in range(4)]

@@ -8,6 +8,7 @@ attributes that users set.
 from __future__ import annotations
 
 import builtins
+import functools
 import gc
 import importlib
 import sys
@@ -67,6 +68,8 @@ class Refusal:
 
 def title_of(function: Any) -> str:
     """Return the name of a function; of a module or a method of the front end, the name of the class."""
+    while isinstance(function, functools.partial):
+        function = function.func
     if isinstance(function, types.MethodType) and is_library(getattr(function, "__globals__", {})):
         function = function.__self__
     return str(getattr(function, "__qualname__", None) or type(function).__name__)
