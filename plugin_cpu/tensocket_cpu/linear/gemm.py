@@ -54,13 +54,11 @@ _WRITTEN: Final = (False, False, True, False)
 PLAIN, TRANSPOSED = ord("N"), ord("T")
 #: The multiplications that are worth a second thread: about 10 microseconds.
 _GRAIN: Final = 1 << 20
-#: The multiplications of each part if there are more parts than threads, so that a core that the system lets run less
-#: leaves parts to the others.
-_FINE_GRAIN: Final = 1 << 22
+#: The products of a batch, as a multiple of the threads, from which on none of them is divided.
 _SHARES: Final = 4
 #: The rows or columns of a tile, those of a panel: routines compute blocks of this size or of a fraction.
 _TILE: Final = 48
-#: The fewest rows or columns of such a part, and if the routine packs the whole other matrix for each of them.
+#: The units in which rows and columns are compared: if the routine packs nothing for a part, or the whole other matrix.
 _FEWEST: Final = 96
 _FEWEST_PACKED: Final = 256
 #: The same for a matrix times a vector, which takes as long as reading the matrix.
@@ -345,7 +343,7 @@ class Products:
         assert steps is not None
         (_, inner), (outer_a, inner_a), (outer_b, inner_b), (outer_c, inner_c) = steps
         item, pieces = out.itemsize, count * m * n * k // _GRAIN
-        by_rows, parts = _division(m, n, k, trans_a, trans_b, ldb * item)
+        by_rows = _divides_rows(m, n, k, trans_a, trans_b, ldb * item)
         tiles, step = 1, m if by_rows else n
         if pieces > 1 and count < _SHARES * self._pool.threads:
             tiles, step = -(-step // _TILE), _TILE
@@ -364,9 +362,8 @@ class Products:
                      step * (n if by_rows else 1) * item,
                      inner, inner_a, inner_b, inner_c, outer_a, outer_b, outer_c,
                      0 if bias is None else address_of(bias), 0 if by_rows else step * item, item)
-        if pieces > 1 and count == 1:
-            threads = self._pool.threads
-            pieces = min(pieces, max(threads, min(parts, m * n * k // _FINE_GRAIN, _SHARES * threads)))
+        if count == 1:  # tiles are few, so that more parts than threads would divide them unevenly
+            pieces = min(pieces, self._pool.threads)
         if RECORDERS:
             arrays, data = ((x, y, out), _DATA) if bias is None else ((x, y, out, bias), _DATA_WITH_BIAS)
             words = LaunchWords(args, count * tiles, max(pieces, 1), data)
@@ -405,8 +402,8 @@ class Products:
             self._vectors(args, 0, tiles)
 
 
-def _division(m: int, n: int, k: int, trans_a: int, trans_b: int, distance: int) -> tuple[bool, int]:
-    """Return whether to divide a product by rows or by columns, and into how many parts at most.
+def _divides_rows(m: int, n: int, k: int, trans_a: int, trans_b: int, distance: int) -> bool:
+    """Return whether to divide a product by rows, and not by columns.
 
     Each part of the rows packs the whole right matrix, if that is packed, and each part of the columns the left one.
 
@@ -420,7 +417,7 @@ def _division(m: int, n: int, k: int, trans_a: int, trans_b: int, distance: int)
     """
     packed = trans_b != PLAIN or packs_right(m, k, distance)
     rows, columns = m // (_FEWEST_PACKED if packed else _FEWEST), n // (_FEWEST if trans_a == PLAIN else _FEWEST_PACKED)
-    return rows > columns or (rows == columns and m >= n), max(rows, columns)
+    return rows > columns or (rows == columns and m >= n)
 
 
 def _fill(out: Array, bias: Array | None) -> None:

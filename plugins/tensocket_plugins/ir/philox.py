@@ -70,9 +70,9 @@ def normal_float32(radius: Expr, angle: Expr) -> tuple[Expr, Expr]:
 
     Both are finite: the largest magnitude is below 6.7.
     """
-    # In (0, 1], so that the logarithm is finite and at most 0.
+    # From 2**-32 to 1, so that the logarithm is finite and at most 0, and its form for ordinary arguments serves.
     u = (cast(cast(radius >> 1, int32), float32) + 0.5) * 2.0**-31
-    r = call("sqrt", log(u) * -2.0)
+    r = call("sqrt", log.ordinary(u) * -2.0)
     # The angle's bits are a fraction of a turn, split into the nearest quarter turn and the rest.
     n = cast((angle + 2**29) >> 30, int32)
     rest = cast(call("bitcast", angle << 2, dtype=int32), float32) * number(math.pi / 2 * 2.0**-32)
