@@ -12,12 +12,14 @@ import pytest
 
 from tensocket_core.device import open_device
 from tensocket_core.dispatch.registry import clear_tables
+from tensocket_operators.kinds import noted_views
 from tensocket_plugins.contract.plans import ReplayPlan
 
 
 @pytest.fixture
 def fresh_tables() -> Iterator[None]:
-    """Closures that a test's calls make begin with it and end with it."""
+    """Closures that a test's calls make begin with it and end with it; views that other tests had noted are not."""
+    noted_views._NOTED.clear()
     clear_tables()
     yield
     clear_tables()
