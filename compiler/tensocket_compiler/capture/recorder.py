@@ -48,7 +48,6 @@ _CONSTANT: Final = frozenset({*FILLS, "arange", "linspace", "logspace", "eye", "
 _OF_NUMBERS: Final = {"full": 0, "tensor": 0, "full_like": 1, "new_full": 1}
 
 
-
 class CannotRecord(Exception):  # not an error of the program: the call runs eagerly
     """Raised for a call that has no place in a graph; its text is the reason."""
 
