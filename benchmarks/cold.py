@@ -2,16 +2,20 @@
 
     python benchmarks/cold.py                         # all steps
     python benchmarks/cold.py --only mlp --repeat 5 --limits
+    python benchmarks/cold.py --only mlp --peer-python /path/to/python
 
 Each row is the least CPU time of several processes, in milliseconds, all threads together. ``all`` is what the first
 calls of the compiled step cost more than those of the plain step, in processes with equal caches; the stages exclude
 each other, and ``rest`` includes the eager calls that the plain step makes, too. ``import`` is not part of ``all``.
+With ``--peer-python``, a row for ``torch.compile`` of the PyTorch in that interpreter's environment follows, in one
+thread; its C++ compilers count.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import importlib
 import json
 import os
 import subprocess
@@ -75,10 +79,10 @@ def watch(clock: Clock) -> None:
         clock.wrap(owner, name, stage)
 
 
-def make_step(name: str, compiled: bool) -> Callable[[], Any]:
+def make_step(name: str, compiled: bool, library: str = "tensocket") -> Callable[[], Any]:
     """Return a training step of a small model."""
-    import tensocket as torch
-    from tensocket import nn
+    torch = importlib.import_module(library)
+    nn: Any = importlib.import_module(f"{library}.nn")
 
     class Block(nn.Module):
         def __init__(self, width: int) -> None:
@@ -114,7 +118,10 @@ def make_step(name: str, compiled: bool) -> Callable[[], Any]:
         nn.functional.cross_entropy(model(x).flatten(0, -2), y).backward()
         optimizer.step()
 
-    return torch.compile(step, options={"budget": float("inf")}) if compiled else step
+    if not compiled:
+        return step
+    compile_step: Callable[..., Callable[[], Any]] = torch.compile
+    return compile_step(step) if library == "torch" else compile_step(step, options={"budget": float("inf")})
 
 
 def measure(name: str, compiled: bool) -> dict[str, float]:
@@ -137,21 +144,48 @@ def measure(name: str, compiled: bool) -> dict[str, float]:
     return {k: v / 1e6 for k, v in {"import": imported, **clock.times, "rest": rest, "calls": spent}.items()}
 
 
-def measured(name: str, compiled: bool, directory: str) -> dict[str, float]:
-    """Measure a step in a new process with a cache directory."""
+def measure_peer(name: str, compiled: bool) -> dict[str, float]:
+    """Measure the first calls of a step with PyTorch, and the compilers that it starts, in milliseconds."""
+    def spent() -> float:
+        now = os.times()
+        return 1e3 * (now.user + now.system + now.children_user + now.children_system)
+
+    before = spent()
+    torch: Any = importlib.import_module("torch")
+    torch.set_num_threads(1)
+    imported = spent() - before
+    step = make_step(name, compiled, "torch")
+    before = spent()
+    for _ in range(CALLS):
+        step()
+    return {"import": imported, "calls": spent() - before}
+
+
+def measured(name: str, compiled: bool, directory: str, python: str = "") -> dict[str, float]:
+    """Measure a step in a new process with a cache directory; ``python`` is that of a peer."""
     # Modules are compiled to byte code once, whatever the settings of this process.
     named = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     places = {"TENSOCKET_CACHE_DIR": directory, "PYTHONPYCACHEPREFIX": os.path.join(tempfile.gettempdir(), "cold.pyc")}
-    answer = subprocess.run([sys.executable, __file__, "--worker", name, *(["--compiled"] if compiled else [])],
+    if python:
+        places |= {"TORCHINDUCTOR_CACHE_DIR": directory, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    flags = [*(["--compiled"] if compiled else []), *(["--peer"] if python else [])]
+    answer = subprocess.run([python or sys.executable, __file__, "--worker", name, *flags],
                             capture_output=True, text=True, check=True, env={**named, **places})
     found: dict[str, float] = json.loads(answer.stdout)
     return found
 
 
-def runs(name: str, compiled: bool) -> dict[str, dict[str, float]]:
+def runs(name: str, compiled: bool, python: str = "") -> dict[str, dict[str, float]]:
     """Measure a process with an empty cache, and a second one with the same cache."""
     with tempfile.TemporaryDirectory() as directory:
-        return {cache: measured(name, compiled, directory) for cache in LIMITS}
+        return {cache: measured(name, compiled, directory, python) for cache in LIMITS}
+
+
+def added_by(name: str, repeat: int, python: str) -> dict[str, float]:
+    """Return what the first calls of a peer's compiled step cost more than those of its plain step."""
+    plain, compiled = ([runs(name, kind, python) for _ in range(repeat)] for kind in (False, True))
+    return {cache: min(run[cache]["calls"] for run in compiled) - min(run[cache]["calls"] for run in plain)
+            for cache in LIMITS}
 
 
 def main() -> None:
@@ -160,11 +194,13 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=["mlp", "cnn", "gpt"], choices=["mlp", "cnn", "gpt"])
     parser.add_argument("--repeat", type=int, default=3, help="pairs of processes, of which the fastest count")
     parser.add_argument("--limits", action="store_true", help="exit with 1 if the step of the MLP costs too much")
+    parser.add_argument("--peer-python", default="", help="interpreter of an environment with PyTorch")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--peer", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--compiled", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
-        print(json.dumps(measure(args.worker, args.compiled)))
+        print(json.dumps((measure_peer if args.peer else measure)(args.worker, args.compiled)))
         return
     measured("mlp", True, "")  # writes byte code
     names = ("import", *STAGES, "rest")
@@ -177,6 +213,9 @@ def main() -> None:
             added = best["calls"] - min(run[cache]["calls"] for run in plain)
             print(f"{name + ' ' + cache:10}  {added:6.0f}", *(f"{best[stage]:8.1f}" for stage in names), flush=True)
             fits = fits and (name != "mlp" or added <= limit)
+        if args.peer_python:
+            for cache, added in added_by(name, args.repeat, args.peer_python).items():
+                print(f"{name + ' ' + cache:10}  {added:6.0f}  torch.compile", flush=True)
     sys.exit(args.limits and not fits)
 
 
