@@ -99,3 +99,23 @@ def test_three_operands_have_an_entry(native_entries: dict[Any, Any]) -> None:
                                       np.minimum(np.maximum(a, np.float32(0.5)), c))
     with pytest.raises(RuntimeError):
         torch.lerp(x, y[:, :3], 0.25)
+
+
+def test_two_numbers_have_an_entry(native_entries: dict[Any, Any]) -> None:
+    a = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
+    x, whole = torch.tensor(a), torch.tensor([-3, 0, 5])
+    for _ in range(3):
+        for low, high in ((-0.5, 0.5), (-1, 0.25), (0, 1), (0.5, -0.5), (-0.0, np.inf), (np.nan, 1.0)):
+            low_, high_ = np.float32(low), np.float32(high)
+            np.testing.assert_array_equal(x.clamp(low, high).numpy(), np.minimum(np.maximum(a, low_), high_))
+            leaf = x.clone().requires_grad_()
+            leaf.clamp(low, high).sum().backward()
+            np.testing.assert_array_equal(leaf.grad.numpy(), ((a >= low_) & (a <= high_)).astype(np.float32))
+        assert whole.clamp(-1, 2).tolist() == [-1, 0, 2]
+        assert whole.clamp(-1.5, 2).tolist() == [-1.5, 0.0, 2.0]
+        # Numbers and tensors, which the entry declines.
+        y = torch.tensor(a[::-1].copy())
+        np.testing.assert_array_equal(x.clamp(y, 0.5).numpy(), np.minimum(np.maximum(a, a[::-1]), np.float32(0.5)))
+        np.testing.assert_array_equal(x.clamp(0.5, y).numpy(), np.minimum(np.maximum(a, np.float32(0.5)), a[::-1]))
+        with pytest.raises(torch.errors.ArgumentError, match="1e\\+300 for float32"):
+            x.clamp(0, 1e300)

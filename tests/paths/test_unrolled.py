@@ -169,6 +169,33 @@ def test_views_share_memory_counters_and_bases() -> None:
     assert base.max().item() == 3.0 * CALLS
 
 
+def test_results_that_cease_to_be_views_have_no_base(noted: dict[str, bool]) -> None:
+    for seed in range(CALLS):
+        values, vector = grid(4, 6, seed=seed), grid(6, seed=seed + 99)
+        x = torch.tensor(values)
+        for found, expected in ((x.t().reshape(24), values.T.reshape(24)), (x.t().flatten(), values.T.flatten()),
+                                (torch.matmul(x, torch.tensor(vector)), values @ vector)):
+            np.testing.assert_allclose(found, expected, rtol=1e-12)
+            assert found._base is None
+            found.add_(1.0)
+            np.testing.assert_array_equal(x, values)
+    assert noted["reshape"]
+    assert noted["flatten"]
+
+
+def test_parameters_without_recording(noted: dict[str, bool]) -> None:
+    for seed in range(CALLS):
+        values = grid(20, seed=seed)
+        x = torch.nn.Parameter(torch.tensor(values))
+        with torch.no_grad():
+            found, wide = x.std(), x.broadcast_to((2, 20))
+        np.testing.assert_allclose(found, values.std(ddof=1), rtol=1e-12)
+        np.testing.assert_array_equal(wide.detach(), np.stack([values, values]))
+        assert not found.requires_grad
+        assert x.grad is None
+    assert noted["std"]
+
+
 def test_views_of_one_call_must_not_be_modified() -> None:
     x = torch.ones(4, requires_grad=True) * 1
     for _ in range(CALLS):

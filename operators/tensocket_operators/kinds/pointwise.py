@@ -300,16 +300,16 @@ class Pointwise(LadderOperator):
         return not (number and compute.kind == "complex") and entries.served(compute, result, pointwise=True)
 
     def entry_plan(self, compute: DType, result: DType, number: bool) -> EntryPlan:
-        """Return the plan for dense operands; with ``number``, the last operand is a Python number."""
+        """Return the plan for dense operands; with ``number``, those behind the first that may be are Python numbers."""
         from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
 
-        last = self.count - 1
+        parameters = self.schema.parameters[:self.count]
+        numbers = frozenset(k for k, x in enumerate(parameters) if number and k and x.type == "Operand")
         kinds = tuple(dtypes.bool_ if self.condition and k == 0 else compute for k in range(self.count))
         formula, _, _ = self._bind(compute, ())
-        specs = [Operand("number" if number and k == last else "flat", dtype) for k, dtype in enumerate(kinds)]
+        specs = [Operand("number" if k in numbers else "flat", dtype) for k, dtype in enumerate(kinds)]
         nest = pointwise_nest(self.name, formula, specs, [Operand("flat", result)], 1, dtypes.int64)
-        numbers = frozenset({last}) if number else frozenset()
-        scalars = ("size", f"number{last}") if number else ("size",)
+        scalars = ("size", *[f"number{k}" for k in sorted(numbers)])
         return plans.EntryPlan(nest, kinds, result, "same", scalars, numbers, _MEDIUM)
 
     def host_kernel(self, state: DeviceState, compute: DType, result: DType) -> Kernel | None:

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from tensocket_core.dispatch.modes import ACTIVE, STATE
 from tensocket_core.keys import DTYPE_MASK, DTYPE_OF
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError
+
+from ..unrolled.checks import declared
 
 _new = object.__new__
 _LISTS: Final = (list, tuple)
@@ -47,11 +50,11 @@ def private(operator: str, run: Callable[..., Any]) -> Callable[..., Any]:
                 for x, original in zip(given, args, strict=True):
                     if x is result:
                         return original
-                part_from_base(result)
+                without_base(result)
         elif isinstance(result, tuple):
             for x in result:
                 if type(x) is Tensor and x._base is not None:
-                    part_from_base(x)
+                    without_base(x)
         return result
 
     return call
@@ -63,6 +66,13 @@ def part_from_base(view: Any) -> Any:
     Operators whose results PyTorch does not count as views end with it: these have no base, and recorded calls may
     change them even if they were made without recording.
     """
+    tracer = STATE.tracer if ACTIVE else None
+    return without_base(view) if tracer is None else tracer.helper(without_base, (view,))
+
+
+@declared
+def without_base(view: Any) -> Any:
+    """Let a view cease to be one; ``part_from_base`` for calls inside one operator."""
     view._base = None
     if view._fixed_view is not None:
         view._fixed_view = None

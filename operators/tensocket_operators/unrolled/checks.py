@@ -1,4 +1,4 @@
-"""Checks of values that composites make before they compute.
+"""Functions that composites call on tensors, and that are not operators: above all, checks of values.
 
 A composite that reads elements itself cannot be unrolled. Through ``run_check``, it can: every unrolled call repeats
 the check, and an error sends the call to the composite, which raises it.
@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 
 from tensocket_core.dispatch.modes import ACTIVE, STATE, thread_state
 
-F = TypeVar("F", bound=Callable[..., None])
-#: The checks that ``declared`` marks.
-DECLARED: Final[set[Callable[..., None]]] = set()
+F = TypeVar("F", bound=Callable[..., Any])
+#: The functions that ``declared`` marks.
+DECLARED: Final[set[Callable[..., Any]]] = set()
 
 
 def run_check(check: Callable[..., None], *args: Any) -> None:
@@ -27,9 +27,9 @@ def run_check(check: Callable[..., None], *args: Any) -> None:
 
 
 def declared(check: F) -> F:
-    """Mark a check that tells recordings of launches about all values that it reads.
+    """Mark a function that tells recordings of launches about all values that it reads, or reads none.
 
-    It reads them through ``any_true`` and ``any_outside`` (``reductions/value_checks.py``), or passes them to
+    A check reads them through ``any_true`` and ``any_outside`` (``reductions/value_checks.py``), or passes them to
     ``note_range``, so that replays repeat it.
     """
     DECLARED.add(check)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_core.dispatch.fallback import uncounted
 from tensocket_core.dispatch.modes import ACTIVE, STATE, thread_state
+from tensocket_core.keys import AUTOGRAD
 from tensocket_core.launch.replay import ELEMENTS_PER_CALL
 from tensocket_core.promotion import DEFAULT_DTYPE
 from tensocket_core.recording import OVERRIDDEN_KERNELS, RECORDING_SLOW_PATHS
@@ -247,6 +248,8 @@ def _copied(value: Any) -> Any:
     if not hasattr(value, "_key"):
         return value
     made = value.clone()
+    if value._key & AUTOGRAD and not made._key & AUTOGRAD:
+        made.requires_grad_()  # without recording, clones require no gradient
     if made._array.strides != value._array.strides:
         made = value.new_empty_strided(value.shape, value.stride()).copy_(value)
     if made._array.strides != value._array.strides or made._key != value._key:

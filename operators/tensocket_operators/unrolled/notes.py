@@ -153,7 +153,7 @@ class Notes(Tracer):
                 kind: Any = type(value)
                 if not is_plain_class(kind):
                     raise UnrollError("a result of another class")
-                self._places[id(value)] = place, stand_in(value, self._cut)  # keeps the tensor alive, and its id unique
+                self._places[id(value)] = place, stand_in(value, self)  # keeps the tensor alive, and its id unique
                 if found is not None:
                     found.append((place, value))
             return self._places[id(value)][1]
@@ -248,7 +248,8 @@ class Notes(Tracer):
         """Note a call of a function that sets the state of tensors, and make it."""
         return self.factory(function, args, {})
 
-    def _cut(self, shown: StandIn, name: str) -> None:
+    def cut(self, shown: StandIn, name: str) -> None:
+        """Note that an attribute of a new tensor becomes None, and do it."""
         tensor = plain(shown)
         place = self._places[id(tensor)][0]
         if not place.startswith("t"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from functools import cache
 from types import FunctionType
 from typing import Any, Final
@@ -57,7 +56,7 @@ class StandIn(Tensor):
     read. Methods and properties are those of all tensors, and read the slots in turn.
     """
 
-    __slots__ = ("_cut_note", "_plain")
+    __slots__ = ("_plain", "_tracer")
     __torch_function__ = disabled_torch_function
 
     def __getattribute__(self, name: str) -> Any:
@@ -70,7 +69,10 @@ class StandIn(Tensor):
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in _CUT or value is not None:
             raise UnrollError(f"the function sets {name}")
-        object.__getattribute__(self, "_cut_note")(self, name)
+        object.__getattribute__(self, "_tracer").cut(self, name)
+
+    def _cut(self) -> Any:
+        return object.__getattribute__(self, "_tracer").helper(Tensor._cut, (self,))
 
 
 @cache
@@ -90,14 +92,14 @@ def is_plain_class(kind: type) -> bool:
         name in _HARMLESS for each in kind.__mro__[:kind.__mro__.index(Tensor)] for name in vars(each))
 
 
-def stand_in(tensor: Tensor, cut_note: Callable[[StandIn, str], None]) -> StandIn:
-    """Return a stand-in for a tensor; ``cut_note`` is called if a function makes an attribute None."""
+def stand_in(tensor: Tensor, tracer: Any) -> StandIn:
+    """Return a stand-in for a tensor; it tells its tracer (``Notes``) what a function does to its state."""
     made = object.__new__(StandIn)
     put = object.__setattr__
     put(made, "_key", tensor._key)
     put(made, "_base", None)
     put(made, "_plain", tensor)
-    put(made, "_cut_note", cut_note)
+    put(made, "_tracer", tracer)
     return made
 
 
