@@ -15,7 +15,6 @@ from typing import Final
 from ...contract.dtypes import DType
 from ..lanes import is_vector_loop
 from ..nodes import (
-    Assign,
     Call,
     Expr,
     For,
@@ -38,6 +37,7 @@ from .nest import (
     ceil_div,
     definitions,
     expressions,
+    larger,
     loads,
     nested,
     peel,
@@ -49,14 +49,17 @@ from .nest import (
     walk,
 )
 from .partials import FEW_LANES, LANES, RUN, Partials, VectorReduction, narrowed
-from .reduce import accumulate, declare
+from .reduce import accumulate, declare, fold_into
 
 #: Adjacent elements of a row that are computed together.
 ROW_LANES: Final = 32
 #: Outer iterations that are lanes of a vector.
 OUTER_LANES: Final = 16
-#: Adjacent outputs that are reduced together.
-COLUMNS: Final = 128
+#: The fewest and the most adjacent outputs that are reduced together, and the number of blocks in between: memory is
+#: read fastest in long pieces of rows, and several blocks keep threads busy.
+FEW_COLUMNS: Final = 128
+COLUMNS: Final = 1024
+BLOCKS: Final = 4
 
 
 def _lower(body: Iterable[Stmt], reduction: Callable[[Reduce], Sequence[Stmt]]) -> tuple[Stmt, ...]:
@@ -169,9 +172,10 @@ def schedule_columns(kernel: Kernel, names: Names) -> Kernel | None:
         return None
     *outer, (column, columns) = outer
     block = names.var("block", column.dtype)
-    lowered = _Columns(column, columns, block, names)
+    width = larger(smaller(ceil_div(columns, BLOCKS * LANES) * LANES, COLUMNS), FEW_COLUMNS)
+    lowered = _Columns(column, columns, block, width, names)
     body = lowered.lower(inner)
-    return Kernel(kernel.name, nested([*outer, (block, ceil_div(columns, COLUMNS))], body),
+    return Kernel(kernel.name, nested([*outer, (block, ceil_div(columns, width))], body),
                   (*kernel.locals, *lowered.arrays))
 
 
@@ -194,10 +198,11 @@ class _Columns:
     Values that later statements of an iteration use are stored in arrays (results of reductions) or computed again.
     """
 
-    def __init__(self, column: Var, columns: Expr, block: Var, names: Names) -> None:
+    def __init__(self, column: Var, columns: Expr, block: Var, width: Expr, names: Names) -> None:
         self._column = column
         self._columns = columns
         self._block = block
+        self._width = width
         self._names = names
         self._first, self._count, self._whole, self._most, self._chunk, self._lane, self._at = (
             names.var(stem, column.dtype) for stem in ("first", "count", "whole", "most", "chunk", "lane", "at"))
@@ -207,8 +212,8 @@ class _Columns:
     def lower(self, body: Sequence[Stmt]) -> list[Stmt]:
         """Return ``body`` for the whole block."""
         result: list[Stmt] = [
-            Let(self._first, self._block * COLUMNS),
-            Let(self._count, smaller(self._columns - self._first, COLUMNS)),
+            Let(self._first, self._block * self._width),
+            Let(self._count, smaller(self._columns - self._first, self._width)),
             Let(self._whole, self._count - self._count % LANES),
             Let(self._most, self._count - self._count % FEW_LANES),
         ]
@@ -256,12 +261,7 @@ class _Columns:
         self.arrays += arrays
         partials = Partials(reduce, [array.name for array in arrays])
         *loops, (row, extent) = reduce.loops
-        narrow = narrowed(reduce)
-        if narrow is None:
-            every = [*reduce.body, *partials.fold(self._at, reduce.values)]
-            rows: Sequence[Stmt] = [loop(row, extent, self._over(every))]
-        else:
-            rows = self._runs(narrow, row, extent, partials)
+        rows = self._runs(reduce, row, extent, partials)
         for var, stop in reversed(loops):
             rows = [loop(var, stop, rows)]
         first = self._over(partials.put(self._at, reduce.identity), once=True)
@@ -270,13 +270,19 @@ class _Columns:
         return [*first, *rows]
 
     def _runs(self, reduce: Reduce, row: Var, extent: Expr, partials: Partials) -> list[Stmt]:
-        """Return sums over short runs of rows, which stay in registers and are added to the partial results."""
+        """Return the loop over short runs of rows, which are folded in registers: as many streams of memory at once.
+
+        Sums in the elements' precision begin at 0 and are added to the partial results, others begin with these.
+        """
         run, end = (self._names.var(stem, row.dtype) for stem in ("run", "end"))
-        sums = [self._names.var("sum", value.dtype) for value in reduce.values]
-        added = [Assign(total, total + value) for total, value in zip(sums, reduce.values, strict=True)]
-        wide = [cast(total, result.dtype) for total, result in zip(sums, partials.results, strict=True)]
+        narrow = narrowed(reduce)
+        inner = reduce if narrow is None else narrow
+        folded = [self._names.var("folded", result.dtype) for result in inner.results]
+        first = partials.get(self._at) if narrow is None else inner.identity
+        wide = [cast(value, result.dtype) for value, result in zip(folded, partials.results, strict=True)]
         return [loop(run, extent, [
             Let(end, smaller(run + RUN, extent)),
-            *self._over([*declare(sums, reduce.identity), loop(row, end, [*reduce.body, *added], start=run),
-                         *partials.fold(self._at, wide)]),
+            *self._over([*declare(folded, first),
+                         loop(row, end, [*inner.body, *fold_into(inner.combine, folded, inner.values)], start=run),
+                         *(partials.put(self._at, folded) if narrow is None else partials.fold(self._at, wide))]),
         ], step=RUN)]

@@ -1,4 +1,4 @@
-"""Reductions over the rows of matrices with few columns, which vectors of a processor take several at a time."""
+"""Reductions over the rows of matrices: with few columns, of which a vector takes several rows, and with many."""
 
 from __future__ import annotations
 
@@ -22,6 +22,25 @@ def test_sums_and_extremes_of_columns(rows: int, columns: int) -> None:
     np.testing.assert_allclose(x.norm(dim=0).numpy(), np.linalg.norm(wide, axis=0), rtol=1e-6)
     np.testing.assert_array_equal(x.amax(0).numpy(), values.max(0))
     np.testing.assert_array_equal(x.argmin(0).numpy(), values.argmin(0))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("columns", [511, 513, 1023, 1025, 2111, 4096, 9001])
+def test_wide_rows(columns: int, threads: int) -> None:
+    values = np.random.default_rng(columns).standard_normal((77, columns)).astype(np.float32)
+    x, wide, before = torch.from_numpy(values), values.astype(np.float64), torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        np.testing.assert_allclose(x.sum(0).numpy(), wide.sum(0), atol=2e-5)
+        np.testing.assert_allclose(x.double().sum(0).numpy(), wide.sum(0), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(x.prod(0).numpy(), wide.prod(0), rtol=1e-5)
+        np.testing.assert_allclose(x.var(0).numpy(), wide.var(0, ddof=1), rtol=1e-5)
+        np.testing.assert_array_equal(x.amax(0).numpy(), values.max(0))
+        np.testing.assert_array_equal(x.argmin(0).numpy(), values.argmin(0))
+        shifted = np.exp(wide - wide.max(0))
+        np.testing.assert_allclose(x.softmax(0).numpy(), shifted / shifted.sum(0), rtol=1e-5)
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("columns", COLUMNS)
