@@ -300,7 +300,7 @@ class Pointwise(LadderOperator):
         return not (number and compute.kind == "complex") and entries.served(compute, result, pointwise=True)
 
     def entry_plan(self, compute: DType, result: DType, number: bool) -> EntryPlan:
-        """Return the plan for dense operands; with ``number``, those behind the first that may be are Python numbers."""
+        """Return the plan for dense operands; with ``number``, all behind the first that may be are Python numbers."""
         from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
 
         parameters = self.schema.parameters[:self.count]

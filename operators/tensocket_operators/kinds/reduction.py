@@ -365,6 +365,8 @@ class Reduction(LadderOperator):
         if found is not None:
             return found
         strides = element_strides(array)
+        if not self.fold.positions:  # any order will do: memory is read as it is laid out, repeated elements outermost
+            axes = tuple(sorted(axes, key=lambda k: -abs(strides[k]) if strides[k] else -math.inf))
         outer_axes = [k for k in range(len(strides)) if k not in axes]
         outer_shape = tuple(array.shape[k] for k in outer_axes)
         # The output is contiguous over the outer dimensions in their order, so they coalesce with the output's strides.
@@ -398,7 +400,6 @@ class Reduction(LadderOperator):
         shape, view = _result_shapes(array.shape, axes, keepdim)
         result = Result(shape, stored, state.key | dtype_bit(stored), None, None if view == shape else view)
         return Plan(run, tuple(scalars), (result,))
-
 
     def _plan_of_short_rows(self, state: DeviceState, array: Any, axes: Shape, keepdim: bool, compute: DType,
                             source: DType) -> Plan | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -125,12 +125,12 @@ class SoftmaxLike(LadderOperator):
             from tensocket_plugins.ir.build.math import ExprMath
 
             program = nest.row_nest(
-                self.name, self.formula, ExprMath, [dtype], dtype, accumulator, 1, True, dtypes.int64)
+                self.name, self.formula, ExprMath, [dtype], dtype, accumulator, 1, (1, 1), dtypes.int64)
             scalars = ("rows", "columns", "columns", 1, "columns", 1)
             return plans.EntryPlan(program, (dtype,), dtype, "same", scalars, limit=_FEW)
 
         last = entries.array_entry(self, state, (dtype,), along, build, partial(
-            _compiled, state, along, (self.name, dtype, accumulator, 1, True, False, dtypes.int64), build))
+            _compiled, state, along, (self.name, dtype, accumulator, 1, (1, 1), (), dtypes.int64), build))
         slower = host_paths.row(kernel, last, key, next_path)
         spec = EntrySpec((dtype,), key, lambda: replace(build(), trailing=(plans.LAST_DIM, None)))
         return entries.build_entry(self, key, state, spec, slower) or slower
@@ -187,20 +187,25 @@ class SoftmaxLike(LadderOperator):
         others = [k for k in range(len(shape)) if k != axis]
         sizes, steps = coalesce(tuple(shape[k] for k in others), [tuple(s[k] for k in others) for s in strides])
         rank, along = len(sizes), [s[axis] for s in strides]
-        unit = all(s == 1 for s in along) or shape[axis] == 1
-        # Adjacent rows: their first elements are adjacent in memory.
-        beside = not unit and rank > 0 and all(step[-1] == 1 for step in steps)
+        # Repeated elements, as of the gradient of a sum, are as good as adjacent ones, which vectors need.
+        rows = _known(along) if shape[axis] > 1 else (1,) * len(along)
+        beside = _known([step[-1] for step in steps]) if None in rows and rank else ()
         reach = [sum((n - 1) * abs(s) for n, s in zip(shape, step, strict=True)) for step in strides]
         index = index_dtype(state, (math.prod(shape), *reach))
         accumulator = accumulation_dtype(state, dtype)
         assert state.runtime.target is not None
         kernel = program(
-            state, (self.name, dtype, accumulator, rank, unit, beside, index),
+            state, (self.name, dtype, accumulator, rank, rows, beside, index),
             lambda: nest.row_nest(self.name, self.formula, ExprMath, [dtype] * len(operands), dtype, accumulator, rank,
-                                  unit, index, numbers, beside),
+                                  rows, index, numbers, beside),
             pick_strategy(math.prod(sizes), shape[axis], state.runtime.target))
         scalars = (*sizes, shape[axis], *(s for step, last in zip(steps, along, strict=True) for s in (*step, last)))
         return Plan(kernel, scalars, (Result(shape, dtype, state.key | dtype_bit(dtype)),))
+
+
+def _known(strides: Sequence[int]) -> tuple[int | None, ...]:
+    """Return the strides that kernels are made for, 0 and 1; None for others."""
+    return tuple([step if step in (0, 1) else None for step in strides])
 
 
 def _along_last(kernel: Kernel) -> Kernel:

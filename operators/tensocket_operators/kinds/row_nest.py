@@ -7,7 +7,7 @@ from typing import Any
 
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.build.elements import load
-from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, parallel, unit_last
+from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, parallel
 from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.ir.nodes import Combine, Expr, Let, Load, Program, Reduce, Stmt, Store, Var, cast, const
 
@@ -64,10 +64,10 @@ def row_nest(
     result: DType,
     accumulator: DType,
     rank: int,
-    unit: bool,
+    along: Sequence[int | None],
     index: DType,
     numbers: int = 0,
-    beside: bool = False,
+    beside: Sequence[int | None] = (),
 ) -> Program:
     """Build the program that computes ``result[..., j] = formula(row, *operands, *numbers)(j)`` for every row.
 
@@ -79,10 +79,10 @@ def row_nest(
         result: Stored element type of the output.
         accumulator: Element type of sums.
         rank: Number of outer dimensions.
-        unit: Whether all strides along the row are 1.
+        along: For the result and each operand, the stride along the row if the program may depend on it, or None.
         index: Integer type of index arithmetic.
         numbers: Number of numbers that the formula takes, in arithmetic dtypes.
-        beside: Whether all strides of the last outer dimension are 1.
+        beside: The same for strides along the last outer dimension; by default, the program depends on none.
     """
     nest = ProgramBuilder(name, index)
     nest.buffer("out0", result, writable=True)
@@ -91,14 +91,16 @@ def row_nest(
     sizes, (length,) = nest.sizes("n", rank), nest.sizes("m", 1)
     outer, j = nest.variables("i", rank), Var("j", index)
 
-    def address(array: str) -> Callable[[Any], Expr]:
-        *across, along = nest.strides(array, rank + 1)
-        one = const(1, index)
-        strides = [*unit_last(across, beside, one), one if unit else along]
+    def address(array: str, number: int) -> Callable[[Any], Expr]:
+        strides: list[Expr] = [*nest.strides(array, rank + 1)]
+        for place, known in ((-1, along), (-2, beside)):
+            step = known[number] if known else None
+            if step is not None:
+                strides[place] = const(step, index)  # the argument stays, so that all variants have one signature
         return lambda position: dot([*outer, position], strides)
 
-    target = address("out0")
-    loads = [_loader(nest, f"in{k}", address(f"in{k}"), dtype) for k, dtype in enumerate(operands)]
+    target = address("out0", 0)
+    loads = [_loader(nest, f"in{k}", address(f"in{k}", k + 1), dtype) for k, dtype in enumerate(operands)]
     row = RowMath(nest, math(arithmetic_dtype(result)), length, accumulator, target, result)
     value = formula(row, *loads, *[nest.number(f"x{k}", result) for k in range(numbers)])(j)
     store = parallel([j], [length], [Store("out0", target(j), cast(value, result))])

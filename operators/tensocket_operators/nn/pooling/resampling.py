@@ -52,6 +52,8 @@ def resample_maps(input: Any, maps: Maps) -> Any:
     """Apply maps one after the other; half-precision values are rounded once, after the last map."""
     narrow = len(maps) > 1 and input.dtype.is_floating_point and input.dtype.itemsize < 4
     result = input.to(dtypes.float32) if narrow else input
+    if 0 in result.stride():  # kernels read adjacent elements, which the gradient of a sum does not have
+        result = result.contiguous()
     for dim, taps in maps:
         result = call(resample, result, dim, taps)
     return result.to(input.dtype) if narrow else result

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, Literal
 
 from tensocket_plugins.contract.dtypes import DType
@@ -16,6 +18,7 @@ from tensocket_plugins.ir.element_types import COMPONENT, arithmetic_dtype
 from tensocket_plugins.ir.nodes import (
     Buffer,
     Combine,
+    Const,
     Expr,
     Kernel,
     Let,
@@ -65,11 +68,10 @@ def linear(indices: Sequence[Expr], sizes: Sequence[Expr]) -> Expr:
 
 
 def dot(indices: Sequence[Expr], strides: Sequence[Expr]) -> Expr:
-    """Return the sum of index times stride."""
-    total = indices[0] * strides[0]
-    for index, stride in zip(indices[1:], strides[1:], strict=True):
-        total = total + index * stride
-    return total
+    """Return the sum of index times stride; strides that are known to be 0 take no part."""
+    terms = [index * stride for index, stride in zip(indices, strides, strict=True)
+             if not (isinstance(stride, Const) and stride.value == 0)]
+    return reduce(add, terms) if terms else const(0, indices[0].dtype)
 
 
 def split(number: Expr, sizes: Sequence[Expr]) -> list[Expr]:

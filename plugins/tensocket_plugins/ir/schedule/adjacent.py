@@ -60,15 +60,19 @@ def _vectors(statement: For, first: Expr, stop: Expr, names: Names, lanes: int) 
 
 
 def _over_neighbours(statement: For) -> bool:
-    """Whether a loop reads adjacent elements, perhaps backwards, or one in all iterations, and writes adjacent ones."""
+    """Whether a loop reads adjacent elements, perhaps backwards, or one in all iterations, and writes adjacent ones.
+
+    A loop with a function in two forms may read anywhere: it computes longer than vectors gather.
+    """
     name = statement.var.name
     if statement.kind is not LoopKind.PARALLEL or any(isinstance(s, For | Reduce) for s in statement.body):
         return False
     named = definitions(statement.body)
     read = [substitute(load.index, named) for load in loads(statement.body)]
     written = [substitute(s.index, named) for s in walk(statement.body) if isinstance(s, Store)]
-    return all(unit_step(index, name) or not _uses(index, name) for index in written) and all(
-        unit_step(index, name) or _is_backwards(index, name) or not _uses(index, name) for index in read)
+    return all(unit_step(index, name) or not _uses(index, name) for index in written) and (
+        _has_two_forms(statement) or all(
+            unit_step(index, name) or _is_backwards(index, name) or not _uses(index, name) for index in read))
 
 
 def _is_backwards(index: Expr, name: str) -> bool:

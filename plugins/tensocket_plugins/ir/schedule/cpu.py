@@ -38,7 +38,6 @@ from .nest import (
     definitions,
     expressions,
     larger,
-    loads,
     nested,
     peel,
     reads_across,
@@ -122,21 +121,25 @@ def vector_loops(body: Iterable[Stmt], names: Names, lanes: int) -> list[Stmt]:
 def schedule_lanes_of_rows(kernel: Kernel, names: Names) -> Kernel | None:
     """Schedule adjacent outer iterations as lanes of vectors, each with its own short reductions; None without a gain.
 
-    The other direction is better if a reduction reads adjacent elements or indices are divided, because division takes
-    longer in vectors than all other work.
+    Lanes gather the elements of their rows. Indices are not divided in vectors: that takes longer than all other work.
     """
     outer, inner = peel(kernel.body)
     if not outer or not any(_is_repeated(statement, inner, outer[-1][0].name) for statement in inner):
         return None
-    if _reads_along(inner) or _divides(inner):
+    if _divides(inner):
         return None
     *outer, (var, extent) = outer
     block, lane = names.var("block", var.dtype), names.var("lane", var.dtype)
-    body = _lower(inner, lambda reduce: accumulate(reduce, names))
+    body = _in_turn(_lower(inner, lambda reduce: accumulate(reduce, names)))
     lanes = loop(lane, OUTER_LANES, [Let(var, block * OUTER_LANES + lane), If(var < extent, body)], LoopKind.VECTOR)
     if not is_vector_loop(lanes):
         return None
     return Kernel(kernel.name, nested([*outer, (block, ceil_div(extent, OUTER_LANES))], [lanes]), kernel.locals)
+
+
+def _in_turn(body: Sequence[Stmt]) -> list[Stmt]:
+    """Return ``body`` with the iterations of its loops one after the other, as each lane runs them."""
+    return [replace(s, kind=LoopKind.SERIAL, body=tuple(_in_turn(s.body))) if isinstance(s, For) else s for s in body]
 
 
 def _is_repeated(statement: Stmt, body: Sequence[Stmt], name: str) -> bool:
@@ -146,18 +149,6 @@ def _is_repeated(statement: Stmt, body: Sequence[Stmt], name: str) -> bool:
         places = [substitute(s.index, named) for s in walk(body) if isinstance(s, Store)]
         return all(unit_step(place, name) for place in places)
     return isinstance(statement, Reduce)
-
-
-def _reads_along(body: Sequence[Stmt]) -> bool:
-    """Whether a reduction reads adjacent elements one after the other; tables of positions do not count."""
-    for reduce in body:
-        if isinstance(reduce, Reduce):
-            read = list(loads((reduce,)))
-            places = {part.name for load in read for part in subexpressions(load.index) if isinstance(part, Var)}
-            values = replace(reduce, body=tuple(let for let in reduce.body if let.var.name not in places))
-            if any(unit_step(load.index, reduce.loops[-1][0].name) for load in loads((values,))):
-                return True
-    return False
 
 
 def _divides(body: Sequence[Stmt]) -> bool:

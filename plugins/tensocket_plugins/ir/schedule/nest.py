@@ -161,8 +161,7 @@ def unit_step(index: Expr, name: str) -> bool:
         case Var(found):
             return found == name
         case Call("add", (left, right)):
-            with_it = [side for side in (left, right)
-                       if any(isinstance(e, Var) and e.name == name for e in subexpressions(side))]
+            with_it = [side for side in (left, right) if _mentions(side, name)]
             return len(with_it) == 1 and unit_step(with_it[0], name)
         case Call("mul", (left, Const(1))):
             return unit_step(left, name)
@@ -174,11 +173,21 @@ def unit_step(index: Expr, name: str) -> bool:
 def reads_across(body: Iterable[Stmt], column: str) -> bool:
     """Whether the reductions of an outer iteration step by one element from one ``column`` to the next.
 
-    No array may be read with a step of one along a reduction, which is then the better direction.
+    No array may be read with a step of one along a reduction, which is then the better direction. Where reductions read
+    one element again and again, the loops that store decide.
     """
-    steps = [(unit_step(load.index, column), unit_step(load.index, reduce.loops[-1][0].name))
-             for reduce in body if isinstance(reduce, Reduce) for load in loads((reduce,))]
-    return any(across for across, _ in steps) and not any(along for _, along in steps)
+    body = list(body)
+    places = [(load.index, reduce.loops[-1][0].name) for reduce in body if isinstance(reduce, Reduce)
+              for load in loads((reduce,))]
+    if not any(_mentions(place, column) or _mentions(place, along) for place, along in places):
+        nests = [peel((statement,)) for statement in body if isinstance(statement, For)]
+        places = [(s.index, axes[-1][0].name) for axes, inside in nests if axes for s in inside if isinstance(s, Store)]
+    return any(unit_step(place, column) for place, _ in places) and not any(
+        unit_step(place, along) for place, along in places)
+
+
+def _mentions(index: Expr, name: str) -> bool:
+    return any(isinstance(e, Var) and e.name == name for e in subexpressions(index))
 
 
 def product(factors: Iterable[Expr], dtype: DType) -> Expr:
