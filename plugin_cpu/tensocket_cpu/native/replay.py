@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
@@ -27,12 +26,12 @@ from tensocket_plugins.contract.plans import RecordedCall, ReplayPlan, WrapperLa
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from ..code.pointers import POINTER_FIELD, address_of
+from .builder import Module
+from .builtin import Code, Words
 from .contents import KINDS, operands_like
-from .entries import Words, make_method
 from .recordings import OTHER_BRANCH, Launch, OtherBranch, Place, Range, Recording, RecordingRefused, aligned, span
-from .replay_code import NAME, RESULTS, Head, replay_text
-from .wrappers import slot_offsets
-from .writer import Text
+from .replay_code import HEAD_WORDS, RESULTS, Head, ReplayCode
+from .wrappers import find_wrapper
 
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
@@ -61,7 +60,7 @@ class ReplayCompiler:
 
     def __init__(self, compiler: Callable[[], Compiler], layout: Layout, resources: Resources) -> None:
         self._compiler, self._layout, self._resources = compiler, layout, resources
-        self._codes: dict[type, _Code | None] = {}
+        self._codes: dict[type, Code | None] = {}
 
     @quiet  # warnings about the contents of trial operands do not concern the program
     def compile(self, plan: ReplayPlan, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -86,7 +85,7 @@ class ReplayCompiler:
         table = None if code is None else _table(code, first, dict(zip(operands, draws[0], strict=True)), trailing)
         if code is None or table is None:
             return None
-        compiled = make_method(NAME, code.address, table)
+        compiled = code.method(table)
         calls = [_wrapped(compiled, dict(zip(operands, contents, strict=True)), trailing, wrapper)
                  for contents in draws]
         if not all(call() is None if x is OTHER_BRANCH else _agrees(call, x.made, contents, wrapper.array)
@@ -97,27 +96,16 @@ class ReplayCompiler:
         table.lead_to(next_path)
         return compiled
 
-    def _code(self, wrapper: WrapperLayout) -> _Code | None:
-        if wrapper.kind not in self._codes:
-            offsets = slot_offsets(wrapper)
+    def _code(self, layout: WrapperLayout) -> Code | None:
+        if layout.kind not in self._codes:
+            wrapper = find_wrapper(layout)
             code = None
-            if offsets is not None:
-                w = Text()
-                w.addresses = [0] * len(Head)
-                text = replay_text(w, self._layout, self._resources, wrapper, offsets)
-                (address,), library = self._compiler().compile_text(NAME, text, [NAME])
-                code = _Code(address, w.addresses[len(Head):], library)
-            self._codes[wrapper.kind] = code
-        return self._codes[wrapper.kind]
-
-
-@dataclass(frozen=True, slots=True)
-class _Code:
-    """The machine code, and the addresses that follow the head in each of its tables."""
-
-    address: int
-    functions: Sequence[int]
-    library: Any
+            if wrapper is not None:
+                module = Module(self._layout, HEAD_WORDS)
+                f = ReplayCode(module, self._resources, wrapper).write()
+                code = f.compile(self._compiler(), module, f.name, layout)
+            self._codes[layout.kind] = code
+        return self._codes[layout.kind]
 
 
 def _declined(*args: Any) -> None:
@@ -136,12 +124,12 @@ class _Table(Words):
 class _Writer:
     """The writer of one table; records follow the head."""
 
-    def __init__(self, code: _Code, kernels: int) -> None:
+    def __init__(self, code: Code, kernels: int) -> None:
         self.table = _Table(_WORDS * (1 + kernels // 16), np.uint64)
         self.table[:] = 0
+        self._used = 0
+        self.put(code.addresses)
         self.table.lead_to(_declined)
-        self._used = len(Head)
-        self.put(code.functions)
 
     def put(self, values: Sequence[int]) -> int:
         """Write words; return their address.
@@ -244,7 +232,7 @@ def _bits(x: Array) -> bytes:
     return bytes(parts.tobytes())
 
 
-def _table(code: _Code, known: Recording, operands: Mapping[int, Array | None], trailing: Mapping[int, Any]
+def _table(code: Code, known: Recording, operands: Mapping[int, Array | None], trailing: Mapping[int, Any]
            ) -> _Table | None:
     """Write a recording as a table; return None if it is too large."""
     w = _Writer(code, len(known.launches))

@@ -12,6 +12,7 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,6 +24,8 @@ from ..code.executable import LaunchWords, array_slot
 from ..code.pointers import address_of
 from ..threads.pool import ThreadPool
 from ..threads.streams import CpuQueue
+from .builder import Function, Module
+from .resources import run_divided
 
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
@@ -31,41 +34,19 @@ _NAME: Final = "tensocket_tape"
 #: Words of a record.
 _RECORD: Final = 4
 _WORD: Final = 8
-_TEXT: Final = f"""\
-define void @{_NAME}(ptr %records, i64 %count, ptr %run, ptr %pool) {{
-entry:
-  %shared = icmp ne ptr %run, null
-  br label %next
-next:
-  %k = phi i64 [0, %entry], [%k.next, %done]
-  %more = icmp slt i64 %k, %count
-  br i1 %more, label %one, label %out
-one:
-  %at = mul i64 %k, {_RECORD}
-  %record = getelementptr i64, ptr %records, i64 %at
-  %words.at = getelementptr i64, ptr %record, i64 1
-  %count.at = getelementptr i64, ptr %record, i64 2
-  %pieces.at = getelementptr i64, ptr %record, i64 3
-  %code = load ptr, ptr %record
-  %words = load ptr, ptr %words.at
-  %iterations = load i64, ptr %count.at
-  %pieces = load i64, ptr %pieces.at
-  %several = icmp sgt i64 %pieces, 1
-  %divided = and i1 %several, %shared
-  br i1 %divided, label %divide, label %alone
-divide:
-  call void %run(ptr %pool, ptr %code, ptr %words, i64 %iterations, i64 %pieces)
-  br label %done
-alone:
-  call void %code(ptr %words, i64 0, i64 %iterations)
-  br label %done
-done:
-  %k.next = add i64 %k, 1
-  br label %next
-out:
-  ret void
-}}
-"""
+
+
+@cache
+def _text() -> str:
+    """Return the LLVM IR of ``walk(records, count, run, pool)``; ``run`` is null if threads do not divide launches."""
+    module = Module()
+    f = Function(module, _NAME, "ptr i64 ptr ptr", "void")
+    records, count, run, pool = f.parameters
+    with f.loop(count) as k:
+        record = records + k * (_RECORD * _WORD)
+        run_divided(run, pool, record.pointer(0), record.pointer(1), record[2], record[3])
+    f.returns()
+    return module.text()
 
 
 def make_tape(compiler: Compiler, pool: ThreadPool, plan: TapePlan
@@ -87,7 +68,7 @@ class _Tape:
     """The table of a tape. It keeps alive all that its words refer to."""
 
     def __init__(self, compiler: Compiler, pool: ThreadPool, plan: TapePlan) -> None:
-        address, self._library = compiler.compile_once(_TEXT, _NAME)
+        address, self._library = compiler.compile_once(_text(), _NAME)
         pointer, word = ctypes.c_void_p, ctypes.c_int64
         self._walk = ctypes.CFUNCTYPE(None, pointer, word, pointer, pointer)(address)
         self._pool, self._calls = pool, plan.calls

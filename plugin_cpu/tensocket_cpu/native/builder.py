@@ -1,0 +1,368 @@
+"""A builder of LLVM IR: values with operators, and functions with structured control flow.
+
+Functions of this package that take values write instructions; their docstrings say what the instructions do. Addresses
+of objects and C functions are in a table that each function reads, not in the text, so that the text is the same in
+every process, and the disk cache can store its machine code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import reduce
+from operator import and_
+from typing import Any, Final, TypeAlias, Union
+
+from .layout import Layout
+
+#: The null pointer.
+NULL: Final = "null"
+#: Fields that are not pointers.
+_FIELD_TYPES: Final = {"rank": "i32", "flags": "i32", "number": "double", "length": "i64"}
+#: The results of C functions that do not return a pointer.
+_RESULT_TYPES: Final = {
+    "Py_IncRef": "void", "Py_DecRef": "void", "PyErr_Clear": "void", "PyContextVar_Reset": "i32",
+    "PyTuple_Size": "i64", "PyTuple_SetItem": "i32", "PyList_SetItem": "i32", "PyLong_AsLongLongAndOverflow": "i64",
+    "PyObject_SetAttr": "i32", "PyType_IsSubtype": "i32", "PyArray_SetBaseObject": "i32"}
+#: A value, a word, or the name of a function or of the null pointer.
+Operand: TypeAlias = Union["Value", int, str]
+
+
+def _arithmetic(instruction: str) -> Callable[[Value, Operand], Value]:
+    return lambda x, y: x.function.op(x.type, f"{instruction} {x.type} {x}, {y}")
+
+
+def _comparison(condition: str) -> Callable[[Value, Operand], Value]:
+    return lambda x, y: x.compare(condition, y)
+
+
+_ADD: Final = _arithmetic("add")
+
+
+class Value:
+    """A value of a function; operators write the instructions that compute with it.
+
+    A pointer plus a number is the address so many bytes further; an index counts words of 8 bytes. Division and
+    comparisons are signed.
+
+    Attributes:
+        type: The LLVM type.
+    """
+
+    __slots__ = ("_name", "function", "type")
+    __hash__ = object.__hash__
+
+    def __init__(self, function: Function, name: str, type_: str) -> None:
+        self.function, self._name, self.type = function, name, type_
+
+    def __str__(self) -> str:
+        return self._name
+
+    def __add__(self, other: Operand) -> Value:
+        if self.type == "ptr":
+            return self.function.op("ptr", f"getelementptr i8, ptr {self}, i64 {other}")
+        return _ADD(self, other)
+
+    __sub__ = _arithmetic("sub")
+    __mul__ = _arithmetic("mul")
+    __floordiv__ = _arithmetic("sdiv")
+    __and__ = _arithmetic("and")
+    __or__ = _arithmetic("or")
+    __xor__ = _arithmetic("xor")
+    __rshift__ = _arithmetic("lshr")
+    __lt__ = _comparison("slt")
+    __le__ = _comparison("sle")
+    __gt__ = _comparison("sgt")
+    __ge__ = _comparison("sge")
+
+    def __eq__(self, other: object) -> Value:  # type: ignore[override]
+        return self.compare("eq", other)
+
+    def __ne__(self, other: object) -> Value:  # type: ignore[override]
+        return self.compare("ne", other)
+
+    def compare(self, condition: str, other: object) -> Value:
+        """Compare by one of LLVM's conditions."""
+        return self.function.op("i1", f"icmp {condition} {self.type} {self}, {other}")
+
+    def select(self, yes: Operand, no: Operand) -> Value:
+        """Return the first operand if this condition holds, else the second."""
+        type_ = _type(no if isinstance(yes, int) else yes)
+        return self.function.op(type_, f"select i1 {self}, {_typed(yes)}, {_typed(no)}")
+
+    def cast(self, instruction: str, type_: str) -> Value:
+        """Convert to another type."""
+        return self.function.op(type_, f"{instruction} {self.type} {self} to {type_}")
+
+    def load(self, offset: Operand = 0, type_: str = "ptr", options: str = "") -> Value:
+        """Load the value so many bytes after this pointer."""
+        place = self if isinstance(offset, int) and not offset else self + offset
+        return self.function.op(type_, f"load {type_}, ptr {place}{options}")
+
+    def field(self, name: str, type_: str = "") -> Value:
+        """Load a field of an object, by its name in ``Layout``."""
+        return self.load(self.function.offset(name), type_ or _FIELD_TYPES.get(name, "ptr"))
+
+    def _place(self, index: Operand) -> Value:
+        return self.function.op("ptr", f"getelementptr i64, ptr {self}, i64 {index}")
+
+    def __getitem__(self, index: Operand) -> Value:
+        return self._place(index).load(type_="i64")
+
+    def pointer(self, index: Operand) -> Value:
+        """Load an element of an array of pointers."""
+        return self._place(index).load()
+
+    def items(self) -> Value:
+        """Return the address of the items of a list or tuple."""
+        inside = self + self.function.offset("items")
+        return (self.field("type") == self.function.object(list)).select(inside.load(), inside)
+
+    def __setitem__(self, index: Operand, value: Operand) -> None:
+        self._place(index).store(value)
+
+    def store(self, value: Operand) -> None:
+        """Store a value at this address."""
+        self.function.do(f"store {_typed(value)}, ptr {self}")
+
+
+def _type(operand: Operand) -> str:
+    return operand.type if isinstance(operand, Value) else "i64" if isinstance(operand, int) else "ptr"
+
+
+def _typed(operand: Operand) -> str:
+    return f"{_type(operand)} {operand}"
+
+
+class Variable:
+    """A variable of a function; LLVM keeps it in a register."""
+
+    def __init__(self, place: Value, type_: str) -> None:
+        self._place, self._type = place, type_
+
+    @property
+    def value(self) -> Value:
+        """The value at this point of the function."""
+        return self._place.load(type_=self._type)
+
+    @value.setter
+    def value(self, value: Operand) -> None:
+        self._place.store(value)
+
+
+class Module:
+    """Functions that share a table of addresses.
+
+    Attributes:
+        layout: The byte offsets of fields.
+        addresses: The contents of the table.
+
+    Args:
+        layout: None for functions that read no objects.
+        reserved: The number of words at the beginning of the table that have other contents.
+    """
+
+    def __init__(self, layout: Layout | None = None, reserved: int = 0) -> None:
+        self.layout, self.addresses = layout, [0] * reserved
+        self.functions: list[Function] = []
+        self.declarations: set[str] = set()
+
+    def function(self, name: str, types: str, returns: str = "ptr") -> tuple[Function, list[Value]]:
+        """Begin a function that others call by its name; return it and its parameters but the first, the table."""
+        made = Function(self, name, f"ptr {types}", returns, "internal ")
+        return made, made.parameters[1:]
+
+    def text(self) -> str:
+        """Return the LLVM IR."""
+        return "\n".join([*[function.text() for function in self.functions], *sorted(self.declarations), ""])
+
+
+class Function:
+    """A function: its methods write instructions.
+
+    ``require`` leads to the label ``slow``. Where a function has no lines for it, or for ``failed``, it returns null.
+
+    Attributes:
+        name: The name.
+
+    Args:
+        module: The module that the function becomes part of.
+        name: The name.
+        types: The types of its parameters, with spaces between them.
+        returns: The type of its result.
+        linkage: The linkage, and a space.
+    """
+
+    def __init__(self, module: Module, name: str, types: str, returns: str = "ptr", linkage: str = "") -> None:
+        self.name, self._types, self._returns, self._linkage = name, types.split(), returns, linkage
+        # Values refer to their function, but not the reverse, so that reference counts free both.
+        self._layout, self._addresses, self._declarations = module.layout, module.addresses, module.declarations
+        self._table = "%p0"
+        self._variables: list[str] = []
+        self._lines: list[str] = []
+        self._count = 0
+        self._is_open = True
+        self._targets: set[str] = set()
+        self._labels: set[str] = set()
+        module.functions.append(self)
+
+    @property
+    def parameters(self) -> list[Value]:
+        """The parameters."""
+        return [Value(self, f"%p{k}", type_) for k, type_ in enumerate(self._types)]
+
+    @property
+    def table(self) -> Value:
+        """The table of addresses."""
+        return Value(self, self._table, "ptr")
+
+    def text(self) -> str:
+        """Return the LLVM IR."""
+        for name in sorted({"slow", "failed"} & self._targets - self._labels):
+            self.label(name)
+            self.returns(NULL)
+        head = f"define {self._linkage}{self._returns} @{self.name}({', '.join(map(_typed, self.parameters))}) {{"
+        return "\n".join([head, "entry:", *self._variables, *self._lines, "}"])
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count
+
+    def op(self, type_: str, text: str) -> Value:
+        """Write an instruction with a result of a type."""
+        made = Value(self, f"%v{self._next()}", type_)
+        self.do(f"{made} = {text}")
+        return made
+
+    def do(self, text: str) -> None:
+        """Write an instruction without a result."""
+        self._lines.append(f"  {text}")
+
+    def offset(self, field: str) -> int:
+        """Return the byte offset of a field, by its name in ``Layout``."""
+        found: int = getattr(self._layout, field)
+        return found
+
+    def known(self, address: int, type_: str = "ptr") -> Value:
+        """Return an address of the table; with another type, some other word that differs between processes."""
+        self._addresses.append(address)
+        return self.table._place(len(self._addresses) - 1).load(type_=type_)
+
+    def object(self, value: Any) -> Value:
+        """Return a Python object; the owner of the table keeps it alive."""
+        return self.known(id(value))
+
+    def call(self, function: Value | str, *args: Operand, returns: str = "ptr") -> Value:
+        """Call a function by its address, or one of the module by its name."""
+        if isinstance(function, str):
+            function, args = f"@{function}", (self.table, *args)
+        text = f"call {returns} {function}({', '.join(map(_typed, args))})"
+        if returns != "void":
+            return self.op(returns, text)
+        self.do(text)
+        return Value(self, "", returns)
+
+    def api(self, name: str, *args: Operand) -> Value:
+        """Call a C function of Python or NumPy."""
+        assert self._layout is not None
+        return self.call(self.known(self._layout.functions[name]), *args, returns=_RESULT_TYPES.get(name, "ptr"))
+
+    def retain(self, value: Value) -> Value:
+        """Add a reference to an object, and return it."""
+        self.api("Py_IncRef", value)
+        return value
+
+    def release(self, value: Value) -> None:
+        """Drop a reference to an object."""
+        self.api("Py_DecRef", value)
+
+    def copy(self, to: Value, source: Value, nbytes: Operand) -> None:
+        """Copy bytes."""
+        self._declarations.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+        self.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {nbytes}, i1 false)")
+
+    def stack(self, count: int, type_: str = "i64") -> Value:
+        """Return memory that lasts until the function returns."""
+        place = Value(self, f"%v{self._next()}", "ptr")
+        self._variables.append(f"  {place} = alloca [{count} x {type_}], align 16")
+        return place
+
+    def variable(self, value: Operand) -> Variable:
+        """Return a variable."""
+        made = Variable(self.stack(1, _type(value)), _type(value))
+        made.value = value
+        return made
+
+    def constant(self, value: int, type_: str) -> Value:
+        """Return a number that is not a word."""
+        return Value(self, str(value), type_)
+
+    def label(self, name: str) -> None:
+        """Begin the lines that ``goto`` and ``require`` lead to."""
+        if self._is_open:
+            self.goto(name)
+        self._lines.append(f"{name}:")
+        self._labels.add(name)
+        self._is_open = True
+
+    def _end(self, text: str) -> None:
+        self.do(text)
+        self._is_open = False
+
+    def goto(self, label: str) -> None:
+        """Continue at a label."""
+        self._targets.add(label)
+        self._end(f"br label %{label}")
+
+    def returns(self, value: Operand | None = None) -> None:
+        """Return from the function."""
+        self._end("ret void" if value is None else f"ret {self._returns} {value}")
+
+    def _branch(self, condition: Value, label: str, otherwise: str) -> None:
+        self._targets |= {label, otherwise}
+        self._end(f"br i1 {condition}, label %{label}, label %{otherwise}")
+        self.label(label)
+
+    def require(self, *conditions: Value, otherwise: str = "slow") -> None:
+        """Continue at a label unless all conditions hold."""
+        if conditions:
+            self._branch(reduce(and_, conditions), f"fit{self._next()}", otherwise)
+
+    @contextmanager
+    def when(self, condition: Value) -> Iterator[None]:
+        """Run a block if a condition holds."""
+        end = f"end{self._next()}"
+        self._branch(condition, f"then{self._next()}", end)
+        yield
+        self.label(end)
+
+    @contextmanager
+    def otherwise(self) -> Iterator[None]:
+        """Run a block if the condition of the ``when`` right before it does not hold."""
+        jump, end = self._lines[-2], self._lines[-1].removesuffix(":")
+        after = f"after{self._next()}"
+        if jump == f"  br label %{end}":
+            self._lines[-2] = f"  br label %{after}"
+        yield
+        self.label(after)
+
+    @contextmanager
+    def block(self) -> Iterator[str]:
+        """Yield the label behind a block."""
+        end = f"end{self._next()}"
+        yield end
+        self.label(end)
+
+    @contextmanager
+    def loop(self, count: Operand | None = None) -> Iterator[Value]:
+        """Repeat a block, for ever without a count; yield the number of the repetition, which starts at 0."""
+        counter, head, done = self.variable(0), f"loop{self._next()}", f"done{self._next()}"
+        self.label(head)
+        number = counter.value
+        if count is not None:
+            self._branch(number < count, f"body{self._next()}", done)
+        yield number
+        counter.value = number + 1
+        self.goto(head)
+        if count is not None:
+            self.label(done)

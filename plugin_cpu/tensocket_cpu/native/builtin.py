@@ -1,0 +1,138 @@
+"""Built-in functions of the interpreter that run machine code with a table of addresses as their ``self``."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ..code.immortal import immortal
+from .builder import NULL, Function, Module, Operand, Value
+
+if TYPE_CHECKING:
+    from ..code.compiler import Compiler
+
+#: Flags of C functions that take an array of arguments, keyword arguments last, and a tuple of the keywords.
+_FASTCALL: Final = 0x0080 | 0x0002
+
+
+class _MethodDef(ctypes.Structure):
+    """CPython's ``PyMethodDef``."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int),
+                ("doc", ctypes.c_char_p))
+
+
+class Words(np.ndarray[Any, Any]):
+    """Words of memory, and the owners of the addresses in them; made as ``Words(count, np.uint64)``."""
+
+    alive: Any = None
+
+
+#: Definitions of functions, by name and address; a function reads its definition until freed, so definitions stay.
+_METHODS: Final[dict[tuple[str, int], _MethodDef]] = {}
+
+
+def _make_method(name: str, address: int, words: Words) -> Callable[..., Any]:
+    """Return a built-in function that runs machine code with a table of addresses.
+
+    Args:
+        name: The function's name.
+        address: The address of its code.
+        words: The addresses that it uses. They and their owners live as long as the function: the garbage collector
+            does not traverse the function's ``self``; if it did, it could clear them before the last call.
+    """
+    definition = _METHODS.get((name, address))
+    if definition is None:
+        definition = immortal(_MethodDef(name.encode(), address, _FASTCALL, None))
+        definition = _METHODS.setdefault((name, address), definition)
+    table = words.view(np.ndarray)
+    assert table.base is words, "NumPy skips views, but these own their memory"
+    create = ctypes.pythonapi.PyCMethod_New
+    create.restype = ctypes.py_object
+    create.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p]
+    entry: Callable[..., Any] = create(ctypes.addressof(definition), table, None, None)
+    return entry
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Machine code that tables share.
+
+    Attributes:
+        name: The name of its functions.
+        address: Its address.
+        addresses: The addresses that it uses, the end of each table.
+        alive: The owners of these addresses.
+    """
+
+    name: str
+    address: int
+    addresses: list[int]
+    alive: Any
+
+    def method(self, words: Words | None = None) -> Callable[..., Any]:
+        """Return a built-in function with a table; with the addresses alone if none is given."""
+        if words is None:
+            words = Words(len(self.addresses), np.uint64)
+            words[:] = self.addresses
+            words.alive = self.alive
+        return _make_method(self.name, self.address, words)
+
+
+class Builtin(Function):
+    """The machine code of a built-in function; its table is the array that is its ``self``."""
+
+    def __init__(self, module: Module, name: str) -> None:
+        super().__init__(module, name, "ptr ptr i64 ptr")
+        self._table = str(self.table.field("data"))
+
+    @property
+    def args(self) -> Value:
+        """The arguments."""
+        return self.parameters[1]
+
+    @property
+    def count(self) -> Value:
+        """The number of arguments by position."""
+        return self.parameters[2]
+
+    @property
+    def names(self) -> Value:
+        """The names of the other arguments, or null."""
+        return self.parameters[3]
+
+    def arguments(self) -> Value:
+        """Return the number of all arguments."""
+        total = self.variable(self.count)
+        with self.when(self.names != NULL):
+            total.value = self.count + self.api("PyTuple_Size", self.names)
+        return total.value
+
+    def return_call(self, function: Operand) -> None:
+        """Return the result of a Python function for the same arguments."""
+        self.returns(self.api("PyObject_Vectorcall", function, self.args, self.count, self.names))
+
+    def end(self, next_path: Callable[..., Any]) -> None:
+        """Let the next path serve the calls that lead to ``slow``."""
+        self.label("slow")
+        self.return_call(self.object(next_path))
+
+    def compile(self, compiler: Compiler, module: Module, name: str, alive: Any, *, kernel: str = "",
+                vectors: bool = False) -> Code:
+        """Compile the function.
+
+        Args:
+            compiler: The compiler of the machine code.
+            module: The module that the function is part of.
+            name: The function's name in Python.
+            alive: The owners of the addresses in the table.
+            kernel: The text of another function that this one calls.
+            vectors: Whether the hot loops are vector instructions already.
+        """
+        text = kernel + module.text()
+        (address,), library = compiler.compile_text(name, text, [self.name], vectors=vectors)
+        return Code(name, address, module.addresses, (library, alive))

@@ -1,0 +1,129 @@
+"""Guards of native entries: the checks of arrays and of numbers; calls that fail one go to ``slow``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from tensocket_plugins.contract.dtypes import DType
+
+from .builder import NULL, Value
+from .layout import DENSE, WRITEABLE
+
+#: Integers up to this magnitude are exact in double precision.
+_EXACT: Final = 1 << 53
+#: Constants of LLVM IR.
+_INFINITIES: Final = ("0x7FF0000000000000", "0xFFF0000000000000")
+
+
+def require_arrays(objects: Sequence[Value]) -> None:
+    """Check types of objects, before all else, because only arrays have the other fields."""
+    if objects:
+        f = objects[0].function
+        kind = f.object(np.ndarray)
+        f.require(*[item.field("type") == kind for item in objects])
+
+
+def is_like(array: Value, dtype: np.dtype[np.generic], flags: int = DENSE) -> list[Value]:
+    """Compare the dtype of an array, and test flags."""
+    return [array.field("dtype") == array.function.object(dtype), array.field("flags") & flags == flags]
+
+
+def check_target(target: Value, others: Sequence[Value], nbytes: Value, counter: Value) -> None:
+    """Check that an array may be written, partly overlaps no other operand, and has a known kind of counter.
+
+    Args:
+        target: The array.
+        others: The other arrays.
+        nbytes: The bytes of each array.
+        counter: The counter in the target's object.
+    """
+    f = target.function
+    conditions = [target.field("flags") & WRITEABLE != 0, counter != NULL]
+    start = target.field("data", "i64")
+    for other in others:
+        distance = other.field("data", "i64") - start
+        conditions.append((distance >= nbytes) | (distance + nbytes <= 0) | (distance == 0))
+    f.require(*conditions)
+    with f.when(counter != f.object(None)):
+        f.require(counter.field("type") == f.object(list))
+
+
+def python_int(item: Value) -> Value:
+    """Return the value of an int that a word holds."""
+    f = item.function
+    f.require(item.field("type") == f.object(int))
+    return int_word(item)
+
+
+def int_word(item: Value) -> Value:
+    """Return the value of an int that a word holds, where the object is an int."""
+    f = item.function
+    beyond = f.stack(1, "i32")
+    value = f.api("PyLong_AsLongLongAndOverflow", item, beyond)
+    f.require(beyond.load(type_="i32") == 0)
+    return value
+
+
+def python_number(item: Value, dtype: DType) -> Value:
+    """Return a Python number of an exact type as the word of a scalar's slot: a double, or an integer of the dtype.
+
+    The next path serves numbers that the dtype cannot hold.
+    """
+    if dtype.kind == "float":
+        return _python_float(item, dtype).cast("bitcast", "i64")
+    value = python_int(item)
+    if dtype.itemsize < 8:
+        narrow = value.cast("trunc", f"i{8 * dtype.itemsize}")
+        item.function.require(_widened(narrow, dtype) == value)
+    return value
+
+
+def _widened(value: Value, dtype: DType) -> Value:
+    return value.cast("sext" if dtype.kind == "int" else "zext", "i64")
+
+
+def _python_float(item: Value, dtype: DType) -> Value:
+    f = item.function
+    place = f.stack(1, "double")
+    with f.when(item.field("type") == f.object(float)):
+        place.store(item.field("number"))
+    with f.otherwise():
+        value = python_int(item)
+        f.require((value + _EXACT).compare("ule", 2 * _EXACT))
+        place.store(value.cast("sitofp", "double"))
+    number = place.load(type_="double")
+    if dtype.itemsize == 8:
+        return number
+    single = number.cast("fptrunc", "float").cast("fpext", "double")
+    # The difference is infinite only if rounding made a finite number infinite.
+    lost = f.op("double", f"fsub double {single}, {number}")
+    f.require(*[f.op("i1", f"fcmp une double {lost}, {infinity}") for infinity in _INFINITIES])
+    return single
+
+
+def element_word(array: Value, dtype: DType) -> Value:
+    """Return the element of a 0-d array as the word of a scalar's slot: a double, or an integer."""
+    data = array.field("data")
+    if dtype.kind == "float":
+        value = data.load(type_="double" if dtype.itemsize == 8 else "float")
+        return (value if dtype.itemsize == 8 else value.cast("fpext", "double")).cast("bitcast", "i64")
+    value = data.load(type_=f"i{8 * dtype.itemsize}")
+    return value if dtype.itemsize == 8 else _widened(value, dtype)
+
+
+def last_dim(rank: Value, dim: Value, ranks: int = 4) -> Value:
+    """Test whether an object is the int -1 or rank - 1; CPython has one object for each of these numbers.
+
+    Args:
+        rank: The rank.
+        dim: The object.
+        ranks: The highest rank for which it may be the nonnegative number.
+    """
+    f = dim.function
+    found: Value = dim == f.object(-1)
+    for last in range(ranks):
+        found = found | (rank == last + 1) & (dim == f.object(last))
+    return found
