@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import reduce
 from operator import and_
 from typing import Any, Final, TypeAlias, Union
+from weakref import proxy
 
 from .layout import Layout
 
@@ -28,25 +29,27 @@ _RESULT_TYPES: Final = {
 Operand: TypeAlias = Union["Value", int, str]
 
 
+def _type(operand: Operand) -> str:
+    return operand.type if isinstance(operand, Value) else "i64" if isinstance(operand, int) else "ptr"
+
+
+def _typed(operand: Operand) -> str:
+    return f"{_type(operand)} {operand}"
+
+
 def _arithmetic(instruction: str) -> Callable[[Value, Operand], Value]:
     return lambda x, y: x.function.op(x.type, f"{instruction} {x.type} {x}, {y}")
 
 
-def _comparison(condition: str) -> Callable[[Value, Operand], Value]:
+def _comparison(condition: str) -> Callable[[Value, Any], Value]:
     return lambda x, y: x.compare(condition, y)
 
 
-_ADD: Final = _arithmetic("add")
-
-
 class Value:
-    """A value of a function; operators write the instructions that compute with it.
+    """A value of a function, of an LLVM type; operators write the instructions that compute with it.
 
     A pointer plus a number is the address so many bytes further; an index counts words of 8 bytes. Division and
     comparisons are signed.
-
-    Attributes:
-        type: The LLVM type.
     """
 
     __slots__ = ("_name", "function", "type")
@@ -61,7 +64,7 @@ class Value:
     def __add__(self, other: Operand) -> Value:
         if self.type == "ptr":
             return self.function.op("ptr", f"getelementptr i8, ptr {self}, i64 {other}")
-        return _ADD(self, other)
+        return self.function.op(self.type, f"add {self.type} {self}, {other}")
 
     __sub__ = _arithmetic("sub")
     __mul__ = _arithmetic("mul")
@@ -70,18 +73,14 @@ class Value:
     __or__ = _arithmetic("or")
     __xor__ = _arithmetic("xor")
     __rshift__ = _arithmetic("lshr")
+    __eq__ = _comparison("eq")  # type: ignore[assignment]
+    __ne__ = _comparison("ne")  # type: ignore[assignment]
     __lt__ = _comparison("slt")
     __le__ = _comparison("sle")
     __gt__ = _comparison("sgt")
     __ge__ = _comparison("sge")
 
-    def __eq__(self, other: object) -> Value:  # type: ignore[override]
-        return self.compare("eq", other)
-
-    def __ne__(self, other: object) -> Value:  # type: ignore[override]
-        return self.compare("ne", other)
-
-    def compare(self, condition: str, other: object) -> Value:
+    def compare(self, condition: str, other: Operand) -> Value:
         """Compare by one of LLVM's conditions."""
         return self.function.op("i1", f"icmp {condition} {self.type} {self}, {other}")
 
@@ -126,14 +125,6 @@ class Value:
         self.function.do(f"store {_typed(value)}, ptr {self}")
 
 
-def _type(operand: Operand) -> str:
-    return operand.type if isinstance(operand, Value) else "i64" if isinstance(operand, int) else "ptr"
-
-
-def _typed(operand: Operand) -> str:
-    return f"{_type(operand)} {operand}"
-
-
 class Variable:
     """A variable of a function; LLVM keeps it in a register."""
 
@@ -151,16 +142,7 @@ class Variable:
 
 
 class Module:
-    """Functions that share a table of addresses.
-
-    Attributes:
-        layout: The byte offsets of fields.
-        addresses: The contents of the table.
-
-    Args:
-        layout: None for functions that read no objects.
-        reserved: The number of words at the beginning of the table that have other contents.
-    """
+    """Functions that share a table of addresses; its first words may be reserved for other contents."""
 
     def __init__(self, layout: Layout | None = None, reserved: int = 0) -> None:
         self.layout, self.addresses = layout, [0] * reserved
@@ -178,49 +160,29 @@ class Module:
 
 
 class Function:
-    """A function: its methods write instructions.
+    """A function, whose parameters' types stand in a text; its first parameter is the table of addresses, or leads to it.
 
-    ``require`` leads to the label ``slow``. Where a function has no lines for it, or for ``failed``, it returns null.
-
-    Attributes:
-        name: The name.
-
-    Args:
-        module: The module that the function becomes part of.
-        name: The name.
-        types: The types of its parameters, with spaces between them.
-        returns: The type of its result.
-        linkage: The linkage, and a space.
+    ``require`` leads to the label ``slow``. A function without lines for that label, or for ``failed``, returns null.
     """
 
     def __init__(self, module: Module, name: str, types: str, returns: str = "ptr", linkage: str = "") -> None:
-        self.name, self._types, self._returns, self._linkage = name, types.split(), returns, linkage
-        # Values refer to their function, but not the reverse, so that reference counts free both.
+        self.name, self._returns, self._linkage = name, returns, linkage
         self._layout, self._addresses, self._declarations = module.layout, module.addresses, module.declarations
-        self._table = "%p0"
+        self._me = proxy(self)  # a cycle of references would delay the end of all values
+        self.parameters = [Value(self._me, f"%p{k}", type_) for k, type_ in enumerate(types.split())]
+        self.table = self.parameters[0]
         self._variables: list[str] = []
         self._lines: list[str] = []
         self._count = 0
         self._is_open = True
-        self._targets: set[str] = set()
-        self._labels: set[str] = set()
         module.functions.append(self)
-
-    @property
-    def parameters(self) -> list[Value]:
-        """The parameters."""
-        return [Value(self, f"%p{k}", type_) for k, type_ in enumerate(self._types)]
-
-    @property
-    def table(self) -> Value:
-        """The table of addresses."""
-        return Value(self, self._table, "ptr")
 
     def text(self) -> str:
         """Return the LLVM IR."""
-        for name in sorted({"slow", "failed"} & self._targets - self._labels):
-            self.label(name)
-            self.returns(NULL)
+        for name in ("slow", "failed"):
+            if f"{name}:" not in self._lines:
+                self.label(name)
+                self.returns(None if self._returns == "void" else "zeroinitializer")
         head = f"define {self._linkage}{self._returns} @{self.name}({', '.join(map(_typed, self.parameters))}) {{"
         return "\n".join([head, "entry:", *self._variables, *self._lines, "}"])
 
@@ -230,7 +192,7 @@ class Function:
 
     def op(self, type_: str, text: str) -> Value:
         """Write an instruction with a result of a type."""
-        made = Value(self, f"%v{self._next()}", type_)
+        made = Value(self._me, f"%v{self._next()}", type_)
         self.do(f"{made} = {text}")
         return made
 
@@ -253,14 +215,14 @@ class Function:
         return self.known(id(value))
 
     def call(self, function: Value | str, *args: Operand, returns: str = "ptr") -> Value:
-        """Call a function by its address, or one of the module by its name."""
+        """Call a function by its address, or one of the module by its name; the result of a void call means nothing."""
         if isinstance(function, str):
             function, args = f"@{function}", (self.table, *args)
         text = f"call {returns} {function}({', '.join(map(_typed, args))})"
-        if returns != "void":
-            return self.op(returns, text)
-        self.do(text)
-        return Value(self, "", returns)
+        if returns == "void":
+            self.do(text)
+            return self.table
+        return self.op(returns, text)
 
     def api(self, name: str, *args: Operand) -> Value:
         """Call a C function of Python or NumPy."""
@@ -283,7 +245,7 @@ class Function:
 
     def stack(self, count: int, type_: str = "i64") -> Value:
         """Return memory that lasts until the function returns."""
-        place = Value(self, f"%v{self._next()}", "ptr")
+        place = Value(self._me, f"%v{self._next()}", "ptr")
         self._variables.append(f"  {place} = alloca [{count} x {type_}], align 16")
         return place
 
@@ -295,14 +257,13 @@ class Function:
 
     def constant(self, value: int, type_: str) -> Value:
         """Return a number that is not a word."""
-        return Value(self, str(value), type_)
+        return Value(self._me, str(value), type_)
 
     def label(self, name: str) -> None:
         """Begin the lines that ``goto`` and ``require`` lead to."""
         if self._is_open:
             self.goto(name)
         self._lines.append(f"{name}:")
-        self._labels.add(name)
         self._is_open = True
 
     def _end(self, text: str) -> None:
@@ -311,7 +272,6 @@ class Function:
 
     def goto(self, label: str) -> None:
         """Continue at a label."""
-        self._targets.add(label)
         self._end(f"br label %{label}")
 
     def returns(self, value: Operand | None = None) -> None:
@@ -319,7 +279,6 @@ class Function:
         self._end("ret void" if value is None else f"ret {self._returns} {value}")
 
     def _branch(self, condition: Value, label: str, otherwise: str) -> None:
-        self._targets |= {label, otherwise}
         self._end(f"br i1 {condition}, label %{label}, label %{otherwise}")
         self.label(label)
 
@@ -345,13 +304,6 @@ class Function:
             self._lines[-2] = f"  br label %{after}"
         yield
         self.label(after)
-
-    @contextmanager
-    def block(self) -> Iterator[str]:
-        """Yield the label behind a block."""
-        end = f"end{self._next()}"
-        yield end
-        self.label(end)
 
     @contextmanager
     def loop(self, count: Operand | None = None) -> Iterator[Value]:

@@ -84,26 +84,17 @@ class Code:
 
 
 class Builtin(Function):
-    """The machine code of a built-in function; its table is the array that is its ``self``."""
+    """The machine code of a built-in function; its table is the array that is its ``self``.
+
+    Attributes:
+        args, count: The arguments, and the number of those by position.
+        names: The names of the others, or null.
+    """
 
     def __init__(self, module: Module, name: str) -> None:
         super().__init__(module, name, "ptr ptr i64 ptr")
-        self._table = str(self.table.field("data"))
-
-    @property
-    def args(self) -> Value:
-        """The arguments."""
-        return self.parameters[1]
-
-    @property
-    def count(self) -> Value:
-        """The number of arguments by position."""
-        return self.parameters[2]
-
-    @property
-    def names(self) -> Value:
-        """The names of the other arguments, or null."""
-        return self.parameters[3]
+        own, self.args, self.count, self.names = self.parameters
+        self.table = own.field("data")
 
     def arguments(self) -> Value:
         """Return the number of all arguments."""

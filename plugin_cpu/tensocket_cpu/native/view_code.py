@@ -100,12 +100,12 @@ def _add_find(module: Module) -> None:
     with f.loop() as k:
         record = places.pointer(key + k & PLACES - 1)
         f.require(record != NULL)
-        with f.block() as other:
-            f.require(record[Record.HASH] == key, record[Record.COUNT] == size, otherwise=other)
-            known = record.pointer(Record.WORDS)
-            with f.loop(size) as n:
-                f.require(words[n] == known[n], otherwise=other)
-            f.returns(record)
+        f.require(record[Record.HASH] == key, record[Record.COUNT] == size, otherwise="other")
+        known = record.pointer(Record.WORDS)
+        with f.loop(size) as n:
+            f.require(words[n] == known[n], otherwise="other")
+        f.returns(record)
+        f.label("other")
 
 
 def _note_miss(f: Builtin, words: Value, size: Value, key: Value) -> None:
