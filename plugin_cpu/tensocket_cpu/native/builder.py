@@ -160,7 +160,7 @@ class Module:
 
 
 class Function:
-    """A function, whose parameters' types stand in a text; its first parameter is the table of addresses, or leads to it.
+    """A function; its parameters' types stand in a text, and the first one is the table of addresses.
 
     ``require`` leads to the label ``slow``. A function without lines for that label, or for ``failed``, returns null.
     """

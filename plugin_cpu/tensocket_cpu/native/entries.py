@@ -24,7 +24,7 @@ from tensocket_plugins.ir.schedule.adjacent import all_vectors
 from ..code.executable import grain
 from .builder import NULL, Module, Operand, Value
 from .builtin import Builtin
-from .guards import check_target, element_word, is_like, last_dim, python_number, require_arrays
+from .guards import check_target, checked_array, element_word, fits, is_last_dim, python_number
 from .layout import Layout
 from .resources import Resources
 from .wrappers import Wrapper, count_change, find_wrapper
@@ -38,18 +38,10 @@ _COUNTING: Final = {"add": operator.add, "sub": operator.sub, "mul": operator.mu
 
 def make_entry(compiler: Compiler, layout: Layout, resources: Resources, plan: EntryPlan,
                next_path: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Compile a native entry.
+    """Compile a native entry; return None for several kernels or temporaries, or for a wrapper of an unknown layout.
 
-    Args:
-        compiler: The compiler of the machine code.
-        layout: The byte offsets of fields.
-        resources: Memory and threads.
-        plan: The plan, with a program that is scheduled for a processor; its buffers are the result and the operands
-            that are arrays.
-        next_path: Serves calls that do not fit the plan, with the same arguments.
-
-    Returns:
-        The function; None for a program with several kernels or temporaries, or for a wrapper of an unknown layout.
+    The buffers of the plan's program, which is scheduled for a processor, are the result and the operands that are
+    arrays. The next path serves calls that do not fit the plan, with the same arguments.
     """
     if len(plan.program.kernels) != 1 or plan.program.temporaries:
         return None
@@ -99,21 +91,19 @@ class _EntryCode:
         self._target = items[0]
         if self.wrapper is not None:
             self.numbers = {k: python_number(items[k], plan.operands[k]) for k in plan.numbers}
-        self.arrays = {k: item if self.wrapper is None else self.wrapper.open(item)
-                       for k, item in enumerate(items) if k not in self.numbers}
+        open_array = checked_array if self.wrapper is None else self.wrapper.open
+        self.arrays = {k: open_array(item) for k, item in enumerate(items) if k not in self.numbers}
 
     def _check(self) -> None:
         """Check dtypes and ranks of the arrays, and that they are dense."""
         f, plan = self.f, self.plan
-        require_arrays([*self.arrays.values()])
-        conditions = []
+        rank = self.arrays[0].field("rank")
+        conditions = [is_last_dim(dim, rank) for dim in self._dims]
         for k, array in self.arrays.items():
-            conditions += is_like(array, np.dtype(plan.operands[k].numpy))
-        ranks = {k: array.field("rank") for k, array in self.arrays.items()}
-        conditions += [rank == (0 if k in plan.numbers else ranks[0]) for k, rank in ranks.items() if k]
+            conditions += fits(array, np.dtype(plan.operands[k].numpy), 0 if k in plan.numbers else rank)
         if plan.shape == "rows" or plan.rows:
-            conditions.append(ranks[0] >= 1)
-        f.require(*conditions, *[last_dim(ranks[0], dim) for dim in self._dims])
+            conditions.append(rank >= 1)
+        f.require(*conditions)
 
     def _sizes(self) -> dict[str, Value]:
         """Return rank, sizes and number of elements of the first operand; compare the others' sizes with them."""

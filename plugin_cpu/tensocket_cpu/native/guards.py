@@ -3,43 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from tensocket_plugins.contract.dtypes import DType
 
-from .builder import NULL, Value
+from .builder import NULL, Operand, Value
 from .layout import DENSE, WRITEABLE
 
 #: Integers up to this magnitude are exact in double precision.
 _EXACT: Final = 1 << 53
+#: The highest rank for which an entry recognizes the last dimension by its nonnegative number.
+_RANKS: Final = 4
 #: Constants of LLVM IR.
 _INFINITIES: Final = ("0x7FF0000000000000", "0xFFF0000000000000")
 
 
-def require_arrays(objects: Sequence[Value]) -> None:
-    """Check types of objects, before all else, because only arrays have the other fields."""
-    if objects:
-        f = objects[0].function
-        kind = f.object(np.ndarray)
-        f.require(*[item.field("type") == kind for item in objects])
+def checked_array(item: Value) -> Value:
+    """Return an object that is an array; this check comes before all others, because only arrays have the fields."""
+    f = item.function
+    f.require(item.field("type") == f.object(np.ndarray))
+    return item
 
 
-def is_like(array: Value, dtype: np.dtype[np.generic], flags: int = DENSE) -> list[Value]:
-    """Compare the dtype of an array, and test flags."""
-    return [array.field("dtype") == array.function.object(dtype), array.field("flags") & flags == flags]
+def fits(array: Value, dtype: np.dtype[Any], rank: Operand, flags: int = DENSE) -> list[Value]:
+    """Compare dtype and rank of an array, and test flags."""
+    return [array.field("dtype") == array.function.object(dtype), array.field("flags") & flags == flags,
+            array.field("rank") == rank]
 
 
 def check_target(target: Value, others: Sequence[Value], nbytes: Value, counter: Value) -> None:
-    """Check that an array may be written, partly overlaps no other operand, and has a known kind of counter.
-
-    Args:
-        target: The array.
-        others: The other arrays.
-        nbytes: The bytes of each array.
-        counter: The counter in the target's object.
-    """
+    """Check that an array may be written, partly overlaps no other one of as many bytes, and has a known counter."""
     f = target.function
     conditions = [target.field("flags") & WRITEABLE != 0, counter != NULL]
     start = target.field("data", "i64")
@@ -114,16 +109,10 @@ def element_word(array: Value, dtype: DType) -> Value:
     return value if dtype.itemsize == 8 else _widened(value, dtype)
 
 
-def last_dim(rank: Value, dim: Value, ranks: int = 4) -> Value:
-    """Test whether an object is the int -1 or rank - 1; CPython has one object for each of these numbers.
-
-    Args:
-        rank: The rank.
-        dim: The object.
-        ranks: The highest rank for which it may be the nonnegative number.
-    """
+def is_last_dim(dim: Value, rank: Value) -> Value:
+    """Test whether an object is the int -1 or rank - 1; CPython has one object for each of these numbers."""
     f = dim.function
-    found: Value = dim == f.object(-1)
-    for last in range(ranks):
+    found = dim == f.object(-1)
+    for last in range(_RANKS):
         found = found | (rank == last + 1) & (dim == f.object(last))
     return found

@@ -19,7 +19,7 @@ from tensocket_plugins.contract.plans import JoinPlan
 
 from .builder import NULL, Module, Operand, Value
 from .builtin import Builtin
-from .guards import is_like, python_int, require_arrays
+from .guards import fits, python_int
 from .layout import Layout
 from .resources import Resources
 from .wrappers import Wrapper, find_wrapper
@@ -41,18 +41,7 @@ _SHORT: Final = 16
 
 def make_join(compiler: Compiler, layout: Layout, resources: Resources, plan: JoinPlan,
               next_path: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Compile a native entry for ``cat``, or for ``stack``.
-
-    Args:
-        compiler: The compiler of the machine code.
-        layout: The byte offsets of fields.
-        resources: Memory and threads.
-        plan: The plan.
-        next_path: Serves calls that do not fit the plan, with the same arguments.
-
-    Returns:
-        The function; None for a wrapper of an unknown layout.
-    """
+    """Compile a native entry for ``cat``, or for ``stack``; return None for a wrapper of an unknown layout."""
     wrapper = find_wrapper(plan.wrapper)
     if wrapper is None:
         return None
@@ -76,7 +65,6 @@ class _JoinCode:
         f = self.f
         dim = self._open_arguments()
         first = self.wrapper.open(self.items.pointer(0))
-        require_arrays([first])
         self.rank32, self.shape = first.field("rank"), first.field("shape")
         self._place_axis(python_int(dim))
         self._measure()
@@ -130,8 +118,7 @@ class _JoinCode:
         along = f.variable(0)
         with f.loop(self.many) as i:
             array = self.wrapper.open(self.items.pointer(i))
-            require_arrays([array])
-            f.require(*is_like(array, self.dtype), array.field("rank") == self.rank32)
+            f.require(*fits(array, self.dtype, self.rank32))
             self._compare(array.field("shape"), array.field("strides"))
             size = self._size_along(array)
             along.value = along.value + size
@@ -169,7 +156,7 @@ class _JoinCode:
         place = f.variable(made.field("data"))
         runs = self.is_alone.select(1, self.outer)
         with f.loop(self.many) as p:
-            array = self.wrapper.array(self.items.pointer(p))
+            array = self.wrapper.slot(self.items.pointer(p))
             size = self._size_along(array)
             width = self.is_alone.select(row * self.outer, self.inner * size)
             source, to = f.variable(array.field("data")), f.variable(place.value)

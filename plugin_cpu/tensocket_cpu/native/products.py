@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +14,7 @@ from ..float_gemm.addresses import gemm_address
 from ..linear.blas import Library
 from .builder import NULL, Module, Operand, Value
 from .builtin import Builtin
-from .guards import is_like, require_arrays
+from .guards import fits
 from .layout import ALIGNED, Layout
 from .resources import new_array
 from .wrappers import Wrapper, find_wrapper
@@ -39,15 +37,7 @@ def make_product(compiler: Compiler, layout: Layout, library: Library, plan: Pro
                  next_path: Callable[..., Any]) -> Callable[..., Any] | None:
     """Compile a native entry for ``x @ y``, or for ``x @ y.T + bias``.
 
-    Args:
-        compiler: The compiler of the machine code.
-        layout: The byte offsets of fields.
-        library: The BLAS, whose routine serves what the backend's own does not.
-        plan: The plan.
-        next_path: Serves calls that do not fit the plan, with the same arguments.
-
-    Returns:
-        The function; None if BLAS does not have the dtype, or for a wrapper of an unknown layout.
+    Return None if BLAS does not have the dtype, or for a wrapper of an unknown layout.
     """
     wrapper = find_wrapper(plan.wrapper)
     if plan.dtype.name not in _ONE or wrapper is None:
@@ -71,7 +61,7 @@ class _ProductCode:
         f, plan = self.f, self.plan
         f.require(f.arguments() == (3 if plan.affine else 2))
         x, y = (self.wrapper.open(f.args.pointer(k)) for k in (0, 1))
-        self._check([x, y], 2)
+        f.require(*self._fits(x, 2), *self._fits(y, 2))
         m, k, rows, columns = *_pair(x, "shape"), *_pair(y, "shape")
         depth, n = (columns, rows) if plan.affine else (rows, columns)
         area, work = m * n, m * n * k
@@ -100,21 +90,19 @@ class _ProductCode:
         place.store(word)
         return place
 
-    def _check(self, arrays: Sequence[Value], rank: int) -> None:
-        require_arrays(arrays)
-        conditions = [[*is_like(array, self.dtype, ALIGNED), array.field("rank") == rank] for array in arrays]
-        self.f.require(*functools.reduce(operator.iadd, conditions, []))
+    def _fits(self, array: Value, rank: int) -> list[Value]:
+        return fits(array, self.dtype, rank, ALIGNED)
 
     def _orientation(self, array: Value, rows: Value, columns: Value) -> tuple[Value, Value]:
         """Return the leading dimension, and whether rows are contiguous; columns must be contiguous otherwise."""
         size = self.itemsize
         down, along = _pair(array, "strides")
 
-        def fits(near: Value, far: Value, length: Value) -> Value:
+        def is_contiguous(near: Value, far: Value, length: Value) -> Value:
             return (far & size - 1 == 0) & (far >= length * size) & (near == size)
 
-        is_plain = fits(along, down, columns)
-        self.f.require(is_plain | fits(down, along, rows))
+        is_plain = is_contiguous(along, down, columns)
+        self.f.require(is_plain | is_contiguous(down, along, rows))
         return is_plain.select(down, along) // size, is_plain
 
     def _bias(self, n: Value) -> Value:
@@ -123,7 +111,7 @@ class _ProductCode:
         item, bias = f.args.pointer(2), f.variable(NULL)
         with f.when(item != f.object(None)):
             array = self.wrapper.open(item)
-            self._check([array], 1)
+            f.require(*self._fits(array, 1))
             f.require(array.field("shape")[0] == n, array.field("strides")[0] == self.itemsize)
             bias.value = array
         return bias.value

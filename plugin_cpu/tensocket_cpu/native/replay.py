@@ -30,7 +30,7 @@ from .builder import Module
 from .builtin import Code, Words
 from .contents import KINDS, operands_like
 from .recordings import OTHER_BRANCH, Launch, OtherBranch, Place, Range, Recording, RecordingRefused, aligned, span
-from .replay_code import HEAD_WORDS, RESULTS, Head, ReplayCode
+from .replay_code import RESULTS, Head, ReplayCode
 from .wrappers import find_wrapper
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class ReplayCompiler:
             wrapper = find_wrapper(layout)
             code = None
             if wrapper is not None:
-                module = Module(self._layout, HEAD_WORDS)
+                module = Module(self._layout, len(Head))
                 f = ReplayCode(module, self._resources, wrapper).write()
                 code = f.compile(self._compiler(), module, f.name, layout)
             self._codes[layout.kind] = code

@@ -9,7 +9,6 @@ from typing import Final
 
 from .builder import NULL, Module, Value
 from .builtin import Builtin
-from .guards import require_arrays
 from .resources import Resources
 from .wrappers import Wrapper
 
@@ -22,25 +21,10 @@ _ARRAYS: Final = 24
 #: object. Range: number of the operand, count of its elements, smallest value, count of values from there on, one other
 #: value. Zero: address, mask of the bits.
 _OPERAND, _RESULT, _PATCH, _KERNEL, _TRAILING, _RANGE, _ZERO = 4, 5, 3, 4, 2, 5, 2
-
-
-class Head(IntEnum):
-    """Words at the beginning of a table: for each kind of record their number, followed by their address."""
-
-    OPERANDS = 0
-    RESULTS = 2
-    PATCHES = 4
-    KERNELS = 6
-    TRAILING = 8
-    RANGES = 10
-    ZEROS = 12
-    ARGUMENTS = 14
-    IS_TUPLE = 15
-    NEXT_PATH = 16
-    DIVIDED = 17
-
-
-HEAD_WORDS: Final = max(Head) + 1
+#: Words at the beginning of a table: for each kind of record their number and their address, then single words.
+Head = IntEnum("Head", "OPERANDS OPERAND_PLACE RESULTS RESULT_PLACE PATCHES PATCH_PLACE KERNELS KERNEL_PLACE "
+                       "TRAILING TRAILING_PLACE RANGES RANGE_PLACE ZEROS ZERO_PLACE ARGUMENTS IS_TUPLE NEXT_PATH "
+                       "DIVIDED", start=0)
 
 
 class ReplayCode:
@@ -101,7 +85,6 @@ class ReplayCode:
                 f.require(item == f.object(None))
             with f.otherwise():
                 array = self.wrapper.open(item)
-                require_arrays([array])
                 rank = array.field("rank").cast("sext", "i64")
                 f.require(array.field("dtype") == dtype, rank == record[2])
                 sizes, strides, wanted = array.field("shape"), array.field("strides"), record.pointer(3)

@@ -15,54 +15,13 @@ from .wrappers import Wrapper, new_counter
 
 #: Number of places in a table.
 PLACES: Final = 128
-
-
-class Head(IntEnum):
-    """Words at the beginning of a table; the addresses that the code uses follow."""
-
-    NEXT_PATH = 0
-    MISS = 1
-    PLACES = 2
-    WORDS = 3
-    MISSED_WORDS = 4
-    COUNT = 5
-    HASH = 6
-    MISSES = 7
-    OVERRIDES = 8
-
-
-class Kind(IntEnum):
-    """Outcomes of calls: that of the next path, the first argument, one view, or a tuple of views."""
-
-    OTHER = 0
-    SAME = 1
-    VIEW = 2
-    VIEWS = 3
-
-
-class Record(IntEnum):
-    """Words of the record of one call."""
-
-    HASH = 0
-    COUNT = 1
-    WORDS = 2
-    KIND = 3
-    RESULTS = 4
-    RESULTS_PLACE = 5
-    OWNER = 6
-
-
-class Result(IntEnum):
-    """Words of the record of one result."""
-
-    DTYPE = 0
-    RANK = 1
-    SHAPE = 2
-    STRIDES = 3
-    OFFSET = 4
-    FLAGS = 5
-    KEY = 6
-    MARK = 7
+#: Words at the beginning of a table; the addresses that the code uses follow.
+Head = IntEnum("Head", "NEXT_PATH MISS PLACES WORDS MISSED_WORDS COUNT HASH MISSES OVERRIDES", start=0)
+#: Outcomes of calls: that of the next path, the first argument, one view, or a tuple of views.
+Kind = IntEnum("Kind", "OTHER SAME VIEW VIEWS", start=0)
+#: Words of the record of one call, and of one result.
+Record = IntEnum("Record", "HASH COUNT WORDS KIND RESULTS RESULTS_PLACE OWNER", start=0)
+Result = IntEnum("Result", "DTYPE RANK SHAPE STRIDES OFFSET FLAGS KEY MARK", start=0)
 
 
 def view_code(module: Module, plan: ViewPlan, wrapper: Wrapper) -> Builtin:
@@ -133,7 +92,7 @@ def _answer(f: Builtin, plan: ViewPlan, wrapper: Wrapper, record: Value) -> None
         counter.value = new_counter(place, 0, "drop.failed")
     with f.otherwise():
         f.require(counter.value.field("type") == f.object(list), otherwise="drop.slow")
-    _results(f, record, (wrapper.array(source), counter.value, base))
+    _results(f, record, (wrapper.slot(source), counter.value, base))
     for outcome in ("slow", "failed"):
         f.label(f"drop.{outcome}")
         f.release(owner)

@@ -11,7 +11,7 @@ from typing import Final
 
 from .builder import NULL, Module, Value
 from .builtin import Builtin
-from .guards import int_word, require_arrays
+from .guards import int_word
 from .layout import WRITEABLE
 from .wrappers import Wrapper
 
@@ -91,8 +91,6 @@ def _add_tensor(module: Module, wrapper: Wrapper) -> None:
     """Add a function that describes the array in a tensor: dtype, rank and flag, sizes and strides."""
     f, (item, out) = module.function("tensor", "ptr ptr")
     array = wrapper.array(item)
-    f.require(array != NULL)
-    require_arrays([array])
     rank = array.field("rank").cast("sext", "i64")
     f.require(rank <= _RANKS)
     out[0] = array.field("dtype")

@@ -10,6 +10,7 @@ from typing import Any, Final
 from tensocket_plugins.contract.plans import WrapperLayout
 
 from .builder import NULL, Function, Value
+from .guards import checked_array
 
 _WORD: Final = 8
 _EMPTY: Final = ()
@@ -52,19 +53,23 @@ class Wrapper:
     layout: WrapperLayout
     offsets: Mapping[str, int]
 
-    def array(self, item: Value) -> Value:
-        """Return the array in an object of the class; null if the slot is empty."""
+    def slot(self, item: Value) -> Value:
+        """Return the object in the slot for the array, or null."""
         return item.load(self.offsets[self.layout.array])
 
+    def array(self, item: Value) -> Value:
+        """Return the array in an object of the class; go to ``slow`` if the slot is empty or holds something else."""
+        array = self.slot(item)
+        item.function.require(array != NULL)
+        return checked_array(array)
+
     def open(self, item: Value) -> Value:
-        """Return the array in an object; go to ``slow`` if the object is of another class, or its slot is empty."""
+        """Return the array in any object; go to ``slow`` if it is of another class, or has no array."""
         f = item.function
         kind, own = f.object(self.layout.kind), item.field("type")
         with f.when(own != kind):
             f.require(f.api("PyType_IsSubtype", own, kind) != 0)
-        array = self.array(item)
-        f.require(array != NULL)
-        return array
+        return self.array(item)
 
     def new(self, f: Function) -> Value:
         """Make an object with empty slots; null if there is no memory."""
