@@ -141,50 +141,45 @@ class Variable:
         self._place.store(value)
 
 
-class Module:
-    """Functions that share a table of addresses; its first words may be reserved for other contents."""
-
-    def __init__(self, layout: Layout | None = None, reserved: int = 0) -> None:
-        self.layout, self.addresses = layout, [0] * reserved
-        self.functions: list[Function] = []
-        self.declarations: set[str] = set()
-
-    def function(self, name: str, types: str, returns: str = "ptr") -> tuple[Function, list[Value]]:
-        """Begin a function that others call by its name; return it and its parameters but the first, the table."""
-        made = Function(self, name, f"ptr {types}", returns, "internal ")
-        return made, made.parameters[1:]
-
-    def text(self) -> str:
-        """Return the LLVM IR."""
-        return "\n".join([*[function.text() for function in self.functions], *sorted(self.declarations), ""])
-
-
 class Function:
     """A function; its parameters' types stand in a text, and the first one is the table of addresses.
 
-    ``require`` leads to the label ``slow``. A function without lines for that label, or for ``failed``, returns null.
+    ``require`` leads to the label ``slow``. It and ``failed`` return null, unless the function has its own lines there.
+
+    Attributes:
+        addresses: The contents of the table, which the function shares with its helpers.
     """
 
-    def __init__(self, module: Module, name: str, types: str, returns: str = "ptr", linkage: str = "") -> None:
-        self.name, self._returns, self._linkage = name, returns, linkage
-        self._layout, self._addresses, self._declarations = module.layout, module.addresses, module.declarations
+    def __init__(self, layout: Layout | None, name: str, types: str, returns: str = "ptr", linkage: str = "") -> None:
+        self.layout, self.name, self._returns, self._linkage = layout, name, returns, linkage
         self._me = proxy(self)  # a cycle of references would delay the end of all values
         self.parameters = [Value(self._me, f"%p{k}", type_) for k, type_ in enumerate(types.split())]
         self.table = self.parameters[0]
+        self.addresses: list[int] = []
+        self._declarations: set[str] = set()
+        self._helpers: list[Function] = []
         self._variables: list[str] = []
         self._lines: list[str] = []
         self._count = 0
         self._is_open = True
-        module.functions.append(self)
+
+    def helper(self, name: str, types: str, returns: str = "ptr") -> tuple[Function, list[Value]]:
+        """Begin a function that this one and other helpers call by its name; return it, and its parameters."""
+        made = Function(self.layout, name, f"ptr {types}", returns, "internal ")
+        made.addresses, made._declarations = self.addresses, self._declarations
+        self._helpers.append(made)
+        return made, made.parameters[1:]
 
     def text(self) -> str:
-        """Return the LLVM IR."""
+        """Return the LLVM IR of this function and its helpers."""
         for name in ("slow", "failed"):
             if f"{name}:" not in self._lines:
                 self.label(name)
                 self.returns(None if self._returns == "void" else "zeroinitializer")
         head = f"define {self._linkage}{self._returns} @{self.name}({', '.join(map(_typed, self.parameters))}) {{"
-        return "\n".join([head, "entry:", *self._variables, *self._lines, "}"])
+        declarations = [] if self._linkage else sorted(self._declarations)
+        return "\n".join([*[helper.text() for helper in self._helpers], *declarations, head, "entry:",
+                          *self._variables, *self._lines, "}", ""])
 
     def _next(self) -> int:
         self._count += 1
@@ -202,13 +197,13 @@ class Function:
 
     def offset(self, field: str) -> int:
         """Return the byte offset of a field, by its name in ``Layout``."""
-        found: int = getattr(self._layout, field)
+        found: int = getattr(self.layout, field)
         return found
 
     def known(self, address: int, type_: str = "ptr") -> Value:
         """Return an address of the table; with another type, some other word that differs between processes."""
-        self._addresses.append(address)
-        return self.table._place(len(self._addresses) - 1).load(type_=type_)
+        self.addresses.append(address)
+        return self.table._place(len(self.addresses) - 1).load(type_=type_)
 
     def object(self, value: Any) -> Value:
         """Return a Python object; the owner of the table keeps it alive."""
@@ -226,8 +221,8 @@ class Function:
 
     def api(self, name: str, *args: Operand) -> Value:
         """Call a C function of Python or NumPy."""
-        assert self._layout is not None
-        return self.call(self.known(self._layout.functions[name]), *args, returns=_RESULT_TYPES.get(name, "ptr"))
+        assert self.layout is not None
+        return self.call(self.known(self.layout.functions[name]), *args, returns=_RESULT_TYPES.get(name, "ptr"))
 
     def retain(self, value: Value) -> Value:
         """Add a reference to an object, and return it."""

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..code.immortal import immortal
-from .builder import NULL, Function, Module, Operand, Value
+from .builder import NULL, Function, Value
 
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
+    from .layout import Layout
 
 #: Flags of C functions that take an array of arguments, keyword arguments last, and a tuple of the keywords.
 _FASTCALL: Final = 0x0080 | 0x0002
@@ -89,10 +90,16 @@ class Builtin(Function):
     Attributes:
         args, count: The arguments, and the number of those by position.
         names: The names of the others, or null.
+
+    Args:
+        layout: The byte offsets of fields.
+        name: The name in machine code.
+        reserved: The number of words at the beginning of the table that are not addresses.
     """
 
-    def __init__(self, module: Module, name: str) -> None:
-        super().__init__(module, name, "ptr ptr i64 ptr")
+    def __init__(self, layout: Layout, name: str, reserved: int = 0) -> None:
+        super().__init__(layout, name, "ptr ptr i64 ptr")
+        self.addresses += [0] * reserved
         own, self.args, self.count, self.names = self.parameters
         self.table = own.field("data")
 
@@ -103,27 +110,26 @@ class Builtin(Function):
             total.value = self.count + self.api("PyTuple_Size", self.names)
         return total.value
 
-    def return_call(self, function: Operand) -> None:
+    def return_call(self, function: Value) -> None:
         """Return the result of a Python function for the same arguments."""
         self.returns(self.api("PyObject_Vectorcall", function, self.args, self.count, self.names))
 
-    def end(self, next_path: Callable[..., Any]) -> None:
-        """Let the next path serve the calls that lead to ``slow``."""
-        self.label("slow")
-        self.return_call(self.object(next_path))
-
-    def compile(self, compiler: Compiler, module: Module, name: str, alive: Any, *, kernel: str = "",
-                vectors: bool = False) -> Code:
+    def compile(self, compiler: Compiler, name: str, *alive: Any, kernel: str = "", vectors: bool = False) -> Code:
         """Compile the function.
 
         Args:
             compiler: The compiler of the machine code.
-            module: The module that the function is part of.
             name: The function's name in Python.
             alive: The owners of the addresses in the table.
             kernel: The text of another function that this one calls.
             vectors: Whether the hot loops are vector instructions already.
         """
-        text = kernel + module.text()
-        (address,), library = compiler.compile_text(name, text, [self.name], vectors=vectors)
-        return Code(name, address, module.addresses, (library, alive))
+        (address,), library = compiler.compile_text(name, kernel + self.text(), [self.name], vectors=vectors)
+        return Code(name, address, self.addresses, (library, *alive))
+
+    def make(self, compiler: Compiler, name: str, next_path: Callable[..., Any], *alive: Any, **options: Any
+             ) -> Callable[..., Any]:
+        """Compile and return the function; the next path serves the calls that lead to ``slow``."""
+        self.label("slow")
+        self.return_call(self.object(next_path))
+        return self.compile(compiler, name, next_path, *alive, **options).method()

@@ -22,7 +22,7 @@ from tensocket_plugins.ir.printers.llvm_calls import entry_name, slots, split_lo
 from tensocket_plugins.ir.schedule.adjacent import all_vectors
 
 from ..code.executable import grain
-from .builder import NULL, Module, Operand, Value
+from .builder import NULL, Operand, Value
 from .builtin import Builtin
 from .guards import check_target, checked_array, element_word, fits, is_last_dim, python_number
 from .layout import Layout
@@ -48,28 +48,22 @@ def make_entry(compiler: Compiler, layout: Layout, resources: Resources, plan: E
     wrapper = None if plan.wrapper is None else find_wrapper(plan.wrapper)
     if plan.wrapper is not None and wrapper is None:
         return None
-    module = Module(layout)
-    resources.add_functions(module)
-    f = Builtin(module, "tensocket_native")
-    _EntryCode(f, plan, wrapper).write()
     kernel = print_llvm(plan.program, pointer_field=layout.data, internal=True)
-    f.end(next_path)
-    return f.compile(compiler, module, plan.program.name, (plan, next_path), kernel=kernel,
-                     vectors=all_vectors(plan.program)).method()
+    return _EntryCode(layout, resources, plan, wrapper).make(compiler, plan.program.name, next_path, plan,
+                                                             kernel=kernel, vectors=all_vectors(plan.program))
 
 
-class _EntryCode:
+class _EntryCode(Builtin):
     """The machine code around the kernel of a plan."""
 
-    def __init__(self, f: Builtin, plan: EntryPlan, wrapper: Wrapper | None) -> None:
-        self.f, self.plan, self.wrapper = f, plan, wrapper
+    def __init__(self, layout: Layout, resources: Resources, plan: EntryPlan, wrapper: Wrapper | None) -> None:
+        super().__init__(layout, "tensocket_native")
+        resources.add_helpers(self)
+        self.plan, self.wrapper = plan, wrapper
         self.kernel = plan.program.kernels[0]
         #: The operands that are arrays, and the words of those that are Python numbers, by position.
         self.arrays: dict[int, Value] = {}
         self.numbers: dict[int, Value] = {}
-
-    def write(self) -> None:
-        """Write the function."""
         self._open_arguments()
         self._check()
         sizes = self._sizes()
@@ -81,12 +75,12 @@ class _EntryCode:
 
     def _open_arguments(self) -> None:
         """Check number and types of the arguments."""
-        f, plan = self.f, self.plan
+        plan = self.plan
         given = len(plan.operands)
-        f.require(f.arguments() == given + len(plan.trailing))
-        items = [f.args.pointer(k) for k in range(given)]
-        rest = [(f.args.pointer(given + k), value) for k, value in enumerate(plan.trailing)]
-        f.require(*[item == f.object(value) for item, value in rest if value is not LAST_DIM])
+        self.require(self.arguments() == given + len(plan.trailing))
+        items = [self.args.pointer(k) for k in range(given)]
+        rest = [(self.args.pointer(given + k), value) for k, value in enumerate(plan.trailing)]
+        self.require(*[item == self.object(value) for item, value in rest if value is not LAST_DIM])
         self._dims = [item for item, value in rest if value is LAST_DIM]
         self._target = items[0]
         if self.wrapper is not None:
@@ -96,27 +90,27 @@ class _EntryCode:
 
     def _check(self) -> None:
         """Check dtypes and ranks of the arrays, and that they are dense."""
-        f, plan = self.f, self.plan
+        plan = self.plan
         rank = self.arrays[0].field("rank")
         conditions = [is_last_dim(dim, rank) for dim in self._dims]
         for k, array in self.arrays.items():
             conditions += fits(array, np.dtype(plan.operands[k].numpy), 0 if k in plan.numbers else rank)
         if plan.shape == "rows" or plan.rows:
             conditions.append(rank >= 1)
-        f.require(*conditions)
+        self.require(*conditions)
 
     def _sizes(self) -> dict[str, Value]:
         """Return rank, sizes and number of elements of the first operand; compare the others' sizes with them."""
-        f, plan = self.f, self.plan
+        plan = self.plan
         shape, rank = self.arrays[0].field("shape"), self.arrays[0].field("rank").cast("sext", "i64")
         others = [array.field("shape") for k, array in self.arrays.items() if k and k not in plan.numbers]
-        total = f.variable(1)
-        with f.loop(rank) as axis:
+        total = self.variable(1)
+        with self.loop(rank) as axis:
             size = shape[axis]
-            f.require(*[other[axis] == size for other in others])
+            self.require(*[other[axis] == size for other in others])
             total.value = total.value * size
         found = {"size": total.value, "rank": rank, "shape": shape}
-        f.require(found["size"] <= plan.limit, found["size"] >= 1)
+        self.require(found["size"] <= plan.limit, found["size"] >= 1)
         if plan.rows:
             found["columns"] = shape[rank - 1]
             found["rows"] = found["size"] // found["columns"]
@@ -124,17 +118,17 @@ class _EntryCode:
 
     def _pieces(self, size: Value) -> Operand:
         """Return the most parts of the iterations that are worth a thread; go to ``slow`` if no worker runs."""
-        f, plan = self.f, self.plan
+        plan = self.plan
         if plan.shape not in ("same", "into") or plan.rows:
             return 1
         least = grain(self.kernel)
-        with f.when(size > least):
-            f.require(f.call("ready", returns="i1"))
+        with self.when(size > least):
+            self.require(self.call("ready", returns="i1"))
         return (size > least).select(size * 2 // least, 1)
 
     def _run_into(self, sizes: Mapping[str, Value], pieces: Operand) -> None:
         """Run the kernel on the first operand, and count the change."""
-        f, wrapper = self.f, self.wrapper
+        wrapper = self.wrapper
         assert wrapper is not None
         place = wrapper.counter_place(self._target)
         counter = place.load()
@@ -142,37 +136,37 @@ class _EntryCode:
         check_target(first, others, sizes["size"] * self.plan.result.itemsize, counter)
         self._run(first, sizes, pieces)
         count_change(place, counter)
-        f.returns(f.retain(self._target))
+        self.returns(self.retain(self._target))
 
     def _run_new(self, sizes: Mapping[str, Value], pieces: Operand) -> None:
         """Run the kernel on a new array; return the array, or the wrapper around it if the plan has one."""
-        f, plan = self.f, self.plan
-        rank = f.constant(0, "i32")
+        plan = self.plan
+        rank = self.constant(0, "i32")
         if plan.shape != "scalar":
             rank = (sizes["rank"] - int(plan.shape == "rows")).cast("trunc", "i32")
         # Results of other shapes have few elements.
         nbytes = sizes["size"] * plan.result.itemsize if plan.shape == "same" else 0
-        made = f.call("allocate", f.object(np.dtype(plan.result.numpy)), rank, sizes["shape"], NULL, nbytes)
-        f.require(made != NULL)
+        made = self.call("allocate", self.object(np.dtype(plan.result.numpy)), rank, sizes["shape"], NULL, nbytes)
+        self.require(made != NULL)
         self.numbers |= {k: element_word(array, plan.operands[k])
                          for k, array in self.arrays.items() if k in plan.numbers}
         self._run(made, sizes, pieces)
-        f.returns(made if self.wrapper is None else self.wrapper.wrap(made, self.wrapper.values(f, rank)))
+        self.returns(made if self.wrapper is None else self.wrapper.wrap(made, self.wrapper.values(self, rank)))
 
     def _run(self, result: Value, sizes: Mapping[str, Value], pieces: Operand) -> None:
         """Fill the kernel's slots and run it over its whole range."""
-        f, plan = self.f, self.plan
+        plan = self.plan
         buffers = [result, *[array for k, array in self.arrays.items() if k not in plan.numbers]]
         words = [*[buffer.cast("ptrtoint", "i64") for buffer in buffers],
                  *[self._scalar(meaning, sizes) for meaning in plan.scalars]]
-        place = f.stack(len(slots(plan.program)))
+        place = self.stack(len(slots(plan.program)))
         for k, word in enumerate(words):
             place[k] = word
         split = split_loop(plan.program, self.kernel)
         end: Operand = 1
         if split is not None:
             end = _extent(split.stop, dict(zip([item.name for item in slots(plan.program)], words, strict=True)))
-        f.call("divide", f"@{entry_name(0, self.kernel)}", place, end, pieces, returns="void")
+        self.call("divide", f"@{entry_name(0, self.kernel)}", place, end, pieces, returns="void")
 
     def _scalar(self, meaning: str | int, sizes: Mapping[str, Value]) -> Operand:
         """Return the word of a scalar."""

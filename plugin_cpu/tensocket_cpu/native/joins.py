@@ -17,7 +17,7 @@ import numpy as np
 
 from tensocket_plugins.contract.plans import JoinPlan
 
-from .builder import NULL, Module, Operand, Value
+from .builder import NULL, Operand, Value
 from .builtin import Builtin
 from .guards import fits, python_int
 from .layout import Layout
@@ -45,24 +45,18 @@ def make_join(compiler: Compiler, layout: Layout, resources: Resources, plan: Jo
     wrapper = find_wrapper(plan.wrapper)
     if wrapper is None:
         return None
-    module = Module(layout)
-    resources.add_functions(module)
-    f, dtype = Builtin(module, "tensocket_join"), np.dtype(plan.dtype.numpy)
-    _JoinCode(f, plan, wrapper, dtype).write()
-    f.end(next_path)
-    return f.compile(compiler, module, "stack" if plan.new_dim else "cat", (dtype, plan, next_path)).method()
+    f = _JoinCode(layout, resources, plan, wrapper)
+    return f.make(compiler, "stack" if plan.new_dim else "cat", next_path, plan, f.dtype)
 
 
-class _JoinCode:
+class _JoinCode(Builtin):
     """The machine code of a join."""
 
-    def __init__(self, f: Builtin, plan: JoinPlan, wrapper: Wrapper, dtype: np.dtype[Any]) -> None:
-        self.f, self.plan, self.wrapper, self.dtype = f, plan, wrapper, dtype
-        self.sizes = f.stack(_RANKS)
-
-    def write(self) -> None:
-        """Write the function."""
-        f = self.f
+    def __init__(self, layout: Layout, resources: Resources, plan: JoinPlan, wrapper: Wrapper) -> None:
+        super().__init__(layout, "tensocket_join")
+        resources.add_helpers(self)
+        self.plan, self.wrapper, self.dtype = plan, wrapper, np.dtype(plan.dtype.numpy)
+        self.sizes = self.stack(_RANKS)
         dim = self._open_arguments()
         first = self.wrapper.open(self.items.pointer(0))
         self.rank32, self.shape = first.field("rank"), first.field("shape")
@@ -70,39 +64,37 @@ class _JoinCode:
         self._measure()
         self._check()
         self.sizes[self.axis] = self.along
-        made = f.call("allocate", f.object(self.dtype), self.ranks.cast("trunc", "i32"), self.sizes, NULL,
+        made = self.call("allocate", self.object(self.dtype), self.ranks.cast("trunc", "i32"), self.sizes, NULL,
                       self.along * self.area)
-        f.require(made != NULL)
+        self.require(made != NULL)
         self._copy(made)
-        f.returns(self.wrapper.wrap(made, self.wrapper.values(f)))
+        self.returns(self.wrapper.wrap(made, self.wrapper.values(self)))
 
     def _open_arguments(self) -> Value:
         """Check number and kinds of the arguments; find the tensors, and return the dimension."""
-        f = self.f
-        f.require(f.names == NULL, f.count >= 1, f.count <= 2)
-        tensors = f.args.pointer(0)
+        self.require(self.names == NULL, self.count >= 1, self.count <= 2)
+        tensors = self.args.pointer(0)
         kind = tensors.field("type")
-        f.require((kind == f.object(list)) | (kind == f.object(tuple)))
+        self.require((kind == self.object(list)) | (kind == self.object(tuple)))
         self.many = tensors.field("length")
-        f.require(self.many >= 1)
+        self.require(self.many >= 1)
         self.items = tensors.items()
-        return (f.count == 2).select(f.args.pointer(f.count - 1), f.object(0))
+        return (self.count == 2).select(self.args.pointer(self.count - 1), self.object(0))
 
     def _place_axis(self, dim: Value) -> None:
         """Find the ranks of the operands and of the result, and the number of the dimension."""
-        f = self.f
         self.rank = self.rank32.cast("sext", "i64")
         self.ranks = self.rank + int(self.plan.new_dim)
-        f.require(self.ranks >= 1, self.ranks <= _RANKS, self.ranks + dim >= 0, dim < self.ranks)
+        self.require(self.ranks >= 1, self.ranks <= _RANKS, self.ranks + dim >= 0, dim < self.ranks)
         self.axis = dim + (dim < 0).select(self.ranks, 0)
 
     def _measure(self) -> None:
         """Store the result's sizes except that along the axis; find the product of the sizes before it, the bytes of
         one step along it, and the product of both.
         """
-        f, plan = self.f, self.plan
-        outer, inner = f.variable(1), f.variable(plan.dtype.itemsize)
-        with f.loop(self.rank) as k:
+        plan = self.plan
+        outer, inner = self.variable(1), self.variable(plan.dtype.itemsize)
+        with self.loop(self.rank) as k:
             size = self.shape[k]
             behind = k >= self.axis if plan.new_dim else k > self.axis
             self.sizes[k + behind.cast("zext", "i64") if plan.new_dim else k] = size
@@ -110,23 +102,22 @@ class _JoinCode:
             inner.value = inner.value * behind.select(size, 1)
         self.outer, self.inner = outer.value, inner.value
         self.area = self.outer * self.inner
-        f.require(self.area >= 1)
+        self.require(self.area >= 1)
 
     def _check(self) -> None:
         """Check each operand, and find the sum of the sizes along the axis."""
-        f = self.f
-        along = f.variable(0)
-        with f.loop(self.many) as i:
+        along = self.variable(0)
+        with self.loop(self.many) as i:
             array = self.wrapper.open(self.items.pointer(i))
-            f.require(*fits(array, self.dtype, self.rank32))
+            self.require(*fits(array, self.dtype, self.rank32))
             self._compare(array.field("shape"), array.field("strides"))
             size = self._size_along(array)
             along.value = along.value + size
-            f.require(along.value * self.area <= _BYTES, *[size >= 1] if isinstance(size, Value) else [])
+            self.require(along.value * self.area <= _BYTES, *[size >= 1] if isinstance(size, Value) else [])
         self.along = along.value
         self.is_alone = self.many == 1
         copies = self.outer * self.many
-        f.require(self.is_alone | (copies <= _COPIES) | (self.along * self.area >= copies * _SHORT))
+        self.require(self.is_alone | (copies <= _COPIES) | (self.along * self.area >= copies * _SHORT))
 
     def _size_along(self, array: Value) -> Operand:
         return 1 if self.plan.new_dim else array.field("shape")[self.axis]
@@ -136,31 +127,30 @@ class _JoinCode:
 
         If results of this rank have several memory formats, strides along sizes of 1 decide it, too.
         """
-        f, plan = self.f, self.plan
-        step = f.variable(plan.dtype.itemsize)
-        with f.loop(self.rank) as k:
+        plan = self.plan
+        step = self.variable(plan.dtype.itemsize)
+        with self.loop(self.rank) as k:
             j = self.rank - 1 - k
             size = sizes[j]
             is_equal = size == self.shape[j]
             if not plan.new_dim:
                 is_equal = is_equal | (j == self.axis)
-            f.require(is_equal, (strides[j] == step.value) | (self.ranks < _FORMATS_FROM))
+            self.require(is_equal, (strides[j] == step.value) | (self.ranks < _FORMATS_FROM))
             step.value = step.value * size
 
     def _copy(self, made: Value) -> None:
         """Copy the rows of each operand, runs of contiguous bytes, to their places in the result; a single operand is
         one run.
         """
-        f = self.f
         row = self.along * self.inner
-        place = f.variable(made.field("data"))
+        place = self.variable(made.field("data"))
         runs = self.is_alone.select(1, self.outer)
-        with f.loop(self.many) as p:
+        with self.loop(self.many) as p:
             array = self.wrapper.slot(self.items.pointer(p))
             size = self._size_along(array)
             width = self.is_alone.select(row * self.outer, self.inner * size)
-            source, to = f.variable(array.field("data")), f.variable(place.value)
-            with f.loop(runs):
-                f.copy(to.value, source.value, width)
+            source, to = self.variable(array.field("data")), self.variable(place.value)
+            with self.loop(runs):
+                self.copy(to.value, source.value, width)
                 source.value, to.value = source.value + width, to.value + row
             place.value = place.value + width

@@ -12,7 +12,7 @@ from tensocket_plugins.contract.plans import ProductPlan
 
 from ..float_gemm.addresses import gemm_address
 from ..linear.blas import Library
-from .builder import NULL, Module, Operand, Value
+from .builder import NULL, Operand, Value
 from .builtin import Builtin
 from .guards import fits
 from .layout import ALIGNED, Layout
@@ -42,30 +42,25 @@ def make_product(compiler: Compiler, layout: Layout, library: Library, plan: Pro
     wrapper = find_wrapper(plan.wrapper)
     if plan.dtype.name not in _ONE or wrapper is None:
         return None
-    module = Module(layout)
-    f = Builtin(module, "tensocket_product")
-    _ProductCode(f, plan, wrapper, gemm_address(compiler, library, plan.dtype.name)).write()
-    f.end(next_path)
-    return f.compile(compiler, module, "linear" if plan.affine else "matmul", (library, plan, next_path)).method()
+    f = _ProductCode(layout, plan, wrapper, gemm_address(compiler, library, plan.dtype.name))
+    return f.make(compiler, "linear" if plan.affine else "matmul", next_path, plan, library)
 
 
-class _ProductCode:
+class _ProductCode(Builtin):
     """The machine code of a product."""
 
-    def __init__(self, f: Builtin, plan: ProductPlan, wrapper: Wrapper, gemm: int) -> None:
-        self.f, self.plan, self.wrapper, self.gemm = f, plan, wrapper, gemm
+    def __init__(self, layout: Layout, plan: ProductPlan, wrapper: Wrapper, gemm: int) -> None:
+        super().__init__(layout, "tensocket_product")
+        self.plan, self.wrapper, self.gemm = plan, wrapper, gemm
         self.dtype, self.itemsize = np.dtype(plan.dtype.numpy), plan.dtype.itemsize
-
-    def write(self) -> None:
-        """Write the function."""
-        f, plan = self.f, self.plan
-        f.require(f.arguments() == (3 if plan.affine else 2))
-        x, y = (self.wrapper.open(f.args.pointer(k)) for k in (0, 1))
-        f.require(*self._fits(x, 2), *self._fits(y, 2))
+        plan = self.plan
+        self.require(self.arguments() == (3 if plan.affine else 2))
+        x, y = (self.wrapper.open(self.args.pointer(k)) for k in (0, 1))
+        self.require(*self._fits(x, 2), *self._fits(y, 2))
         m, k, rows, columns = *_pair(x, "shape"), *_pair(y, "shape")
         depth, n = (columns, rows) if plan.affine else (rows, columns)
         area, work = m * n, m * n * k
-        f.require(k == depth, work >= 1, work <= _WORK, area * self.itemsize <= _BYTES,
+        self.require(k == depth, work >= 1, work <= _WORK, area * self.itemsize <= _BYTES,
                   (work <= _VECTOR_WORK) | (m > 1) & (n > 1))
         (lda, is_plain_a), (ldb, is_plain_b) = self._orientation(x, m, k), self._orientation(y, rows, columns)
         bias = self._bias(n) if plan.affine else None
@@ -74,19 +69,19 @@ class _ProductCode:
         out = self._allocate(m, n)
         beta = 0 if bias is None else self._prefill(out, bias, m, n)
         self._multiply((trans_b, trans_a, n, m, k), y, ldb, x, lda, beta, out)
-        f.returns(self.wrapper.wrap(out, self.wrapper.values(f)))
+        self.returns(self.wrapper.wrap(out, self.wrapper.values(self)))
 
     def _multiply(self, head: Sequence[Value], b: Value, ldb: Value, a: Value, lda: Value, beta: Operand,
                   out: Value) -> None:
         """Call ``gemm``: Fortran takes the addresses of numbers, and reads matrices as their transposes."""
         *trans, n, m, k = map(self._in_memory, head)
         one = self._in_memory(_ONE[self.plan.dtype.name])
-        self.f.call(self.f.known(self.gemm), *trans, n, m, k, one, b.field("data"), self._in_memory(ldb),
+        self.call(self.known(self.gemm), *trans, n, m, k, one, b.field("data"), self._in_memory(ldb),
                     a.field("data"), self._in_memory(lda), self._in_memory(beta), out.field("data"), n, 1, 1,
                     returns="void")
 
     def _in_memory(self, word: Operand) -> Value:
-        place = self.f.stack(1)
+        place = self.stack(1)
         place.store(word)
         return place
 
@@ -102,34 +97,32 @@ class _ProductCode:
             return (far & size - 1 == 0) & (far >= length * size) & (near == size)
 
         is_plain = is_contiguous(along, down, columns)
-        self.f.require(is_plain | is_contiguous(down, along, rows))
+        self.require(is_plain | is_contiguous(down, along, rows))
         return is_plain.select(down, along) // size, is_plain
 
     def _bias(self, n: Value) -> Value:
         """Return the bias, a contiguous vector, or null if it is None."""
-        f = self.f
-        item, bias = f.args.pointer(2), f.variable(NULL)
-        with f.when(item != f.object(None)):
+        item, bias = self.args.pointer(2), self.variable(NULL)
+        with self.when(item != self.object(None)):
             array = self.wrapper.open(item)
-            f.require(*self._fits(array, 1))
-            f.require(array.field("shape")[0] == n, array.field("strides")[0] == self.itemsize)
+            self.require(*self._fits(array, 1))
+            self.require(array.field("shape")[0] == n, array.field("strides")[0] == self.itemsize)
             bias.value = array
         return bias.value
 
     def _allocate(self, m: Value, n: Value) -> Value:
-        f, sizes = self.f, self.f.stack(2)
+        sizes = self.stack(2)
         sizes[0], sizes[1] = m, n
-        made = new_array(f, f.object(self.dtype), f.constant(2, "i32"), sizes)
-        f.require(made != NULL, otherwise="failed")
+        made = new_array(self, self.object(self.dtype), self.constant(2, "i32"), sizes)
+        self.require(made != NULL, otherwise="failed")
         return made
 
     def _prefill(self, out: Value, bias: Value, m: Value, n: Value) -> Value:
         """Copy the bias, if any, to every row of the result; return beta, the factor of the result in the sum."""
-        f = self.f
-        with f.when(bias != NULL):
+        with self.when(bias != NULL):
             source, target, width = bias.field("data"), out.field("data"), n * self.itemsize
-            with f.loop(m) as row:
-                f.copy(target + row * width, source, width)
+            with self.loop(m) as row:
+                self.copy(target + row * width, source, width)
         return (bias == NULL).select(0, _ONE[self.plan.dtype.name])
 
 

@@ -26,7 +26,6 @@ from tensocket_plugins.contract.plans import RecordedCall, ReplayPlan, WrapperLa
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from ..code.pointers import POINTER_FIELD, address_of
-from .builder import Module
 from .builtin import Code, Words
 from .contents import KINDS, operands_like
 from .recordings import OTHER_BRANCH, Launch, OtherBranch, Place, Range, Recording, RecordingRefused, aligned, span
@@ -101,9 +100,8 @@ class ReplayCompiler:
             wrapper = find_wrapper(layout)
             code = None
             if wrapper is not None:
-                module = Module(self._layout, len(Head))
-                f = ReplayCode(module, self._resources, wrapper).write()
-                code = f.compile(self._compiler(), module, f.name, layout)
+                f = ReplayCode(self._layout, self._resources, wrapper)
+                code = f.compile(self._compiler(), f.name, layout)
             self._codes[layout.kind] = code
         return self._codes[layout.kind]
 

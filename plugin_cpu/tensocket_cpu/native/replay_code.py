@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import Final
 
-from .builder import NULL, Module, Value
+from .builder import NULL, Value
 from .builtin import Builtin
+from .layout import Layout
 from .resources import Resources
 from .wrappers import Wrapper
 
@@ -27,25 +28,16 @@ Head = IntEnum("Head", "OPERANDS OPERAND_PLACE RESULTS RESULT_PLACE PATCHES PATC
                        "DIVIDED", start=0)
 
 
-class ReplayCode:
-    """The function that replays the calls in a table.
+class ReplayCode(Builtin):
+    """The function that replays the calls in a table; operands and results are of a class of wrappers."""
 
-    Args:
-        module: A module without functions, whose table begins with the head.
-        resources: Memory and threads.
-        wrapper: The class of operands and results.
-    """
-
-    def __init__(self, module: Module, resources: Resources, wrapper: Wrapper) -> None:
-        resources.add_functions(module)
-        self.f, self.wrapper = Builtin(module, "tensocket_replay"), wrapper
+    def __init__(self, layout: Layout, resources: Resources, wrapper: Wrapper) -> None:
+        super().__init__(layout, "tensocket_replay", len(Head))
+        resources.add_helpers(self)
+        self.wrapper = wrapper
         self.result_words = _RESULT + len(wrapper.layout.slots)
         #: The addresses of the elements of operands and results; the results.
-        self.data, self.made = self.f.stack(_ARRAYS), self.f.stack(RESULTS, "ptr")
-
-    def write(self) -> Builtin:
-        """Write and return the function."""
-        f = self.f
+        self.data, self.made = self.stack(_ARRAYS), self.stack(RESULTS, "ptr")
         self._check_arguments()
         self._check_operands()
         self._check_ranges()
@@ -53,104 +45,97 @@ class ReplayCode:
         with self._records(Head.PATCHES, _PATCH) as (_, record):
             record.pointer(0).store(self.data[record[1]] + record[2])
         with self._records(Head.KERNELS, _KERNEL) as (_, record):
-            f.call("divide", record.pointer(0), record.pointer(1), record[2], record[3], returns="void")
+            self.call("divide", record.pointer(0), record.pointer(1), record[2], record[3], returns="void")
         self._check_zeros()
         self._answer()
-        f.label("slow")
-        f.return_call(f.table.pointer(Head.NEXT_PATH))
-        return f
+        self.label("slow")
+        self.return_call(self.table.pointer(Head.NEXT_PATH))
 
     @contextmanager
     def _records(self, head: Head, words: int) -> Iterator[tuple[Value, Value]]:
         """Put a loop over records of the table around a ``with`` block; yield number and address of the record."""
-        first = self.f.table.pointer(head + 1)
-        with self.f.loop(self.f.table[head]) as number:
+        first = self.table.pointer(head + 1)
+        with self.loop(self.table[head]) as number:
             yield number, first + number * (8 * words)
 
     def _check_arguments(self) -> None:
         """Check number and identity of arguments, and that workers run if threads may divide a kernel."""
-        f = self.f
-        f.require(f.names == NULL, f.count >= f.table[Head.ARGUMENTS])
+        self.require(self.names == NULL, self.count >= self.table[Head.ARGUMENTS])
         with self._records(Head.TRAILING, _TRAILING) as (_, record):
-            f.require(f.args.pointer(record[0]) == record.pointer(1))
-        with f.when(f.table[Head.DIVIDED] != 0):
-            f.require(f.call("ready", returns="i1"))
+            self.require(self.args.pointer(record[0]) == record.pointer(1))
+        with self.when(self.table[Head.DIVIDED] != 0):
+            self.require(self.call("ready", returns="i1"))
 
     def _check_operands(self) -> None:
         """Compare operands with their records, and store the addresses of their elements."""
-        f = self.f
         with self._records(Head.OPERANDS, _OPERAND) as (number, record):
-            item, dtype = f.args.pointer(record[0]), record.pointer(1)
-            with f.when(dtype == NULL):
-                f.require(item == f.object(None))
-            with f.otherwise():
+            item, dtype = self.args.pointer(record[0]), record.pointer(1)
+            with self.when(dtype == NULL):
+                self.require(item == self.object(None))
+            with self.otherwise():
                 array = self.wrapper.open(item)
                 rank = array.field("rank").cast("sext", "i64")
-                f.require(array.field("dtype") == dtype, rank == record[2])
+                self.require(array.field("dtype") == dtype, rank == record[2])
                 sizes, strides, wanted = array.field("shape"), array.field("strides"), record.pointer(3)
-                with f.loop(rank) as axis:
-                    f.require(sizes[axis] == wanted[axis], strides[axis] == wanted[axis + rank])
+                with self.loop(rank) as axis:
+                    self.require(sizes[axis] == wanted[axis], strides[axis] == wanted[axis + rank])
                 self.data[number] = array.field("data", "i64")
 
     def _check_ranges(self) -> None:
         """Compare the values of operands that have ranges: all of them without a branch, as vectors."""
-        f = self.f
-        wrong = f.variable(0)
+        wrong = self.variable(0)
         with self._records(Head.RANGES, _RANGE) as (_, record):
             elements, low, span, other = self.data.pointer(record[0]), record[2], record[3], record[4]
-            with f.loop(record[1]) as k:
+            with self.loop(record[1]) as k:
                 value = elements[k]
                 is_wrong = (value - low).compare("uge", span) & (value != other)
                 wrong.value = wrong.value | is_wrong.cast("zext", "i64")
-        f.require(wrong.value == 0)
+        self.require(wrong.value == 0)
 
     def _make_results(self) -> None:
         """Allocate the results."""
-        f = self.f
-        given = f.table[Head.OPERANDS]
+        given = self.table[Head.OPERANDS]
         with self._records(Head.RESULTS, self.result_words) as (number, record):
-            made = f.call("allocate", record.pointer(0), record[1].cast("trunc", "i32"), record.pointer(2),
+            made = self.call("allocate", record.pointer(0), record[1].cast("trunc", "i32"), record.pointer(2),
                           record.pointer(3), record[4])
-            with f.when(made == NULL):
+            with self.when(made == NULL):
                 self._release(number)
-                f.goto("slow")
+                self.goto("slow")
             self.made[number] = made
             self.data[given + number] = made.field("data", "i64")
 
     def _check_zeros(self) -> None:
         """Test the elements that the function tests; if one is not zero, release the results and go to ``slow``."""
-        f = self.f
         with self._records(Head.ZEROS, _ZERO) as (_, record):
             found = record.pointer(0).load(type_="i64", options=", align 1")
-            with f.when(found & record[1] != 0):
-                self._release(f.table[Head.RESULTS])
-                f.goto("slow")
+            with self.when(found & record[1] != 0):
+                self._release(self.table[Head.RESULTS])
+                self.goto("slow")
 
     def _release(self, count: Value) -> None:
         """Release the first results."""
-        with self.f.loop(count) as k:
-            self.f.release(self.made.pointer(k))
+        with self.loop(count) as k:
+            self.release(self.made.pointer(k))
 
     def _require_memory(self, made: Value, count: Value) -> None:
         """Release the results, which may be in wrappers, and return null if there is no memory for an object."""
-        with self.f.when(made == NULL):
+        with self.when(made == NULL):
             self._release(count)
-            self.f.returns(NULL)
+            self.returns(NULL)
 
     def _answer(self) -> None:
         """Return the results in wrappers: one, or a tuple."""
-        f = self.f
-        count = f.table[Head.RESULTS]
+        count = self.table[Head.RESULTS]
         with self._records(Head.RESULTS, self.result_words) as (number, record):
-            made = self.wrapper.new(f)
+            made = self.wrapper.new(self)
             self._require_memory(made, count)
             self.wrapper.fill(made, self.made.pointer(number), {
                 name: record.pointer(_RESULT + k) for k, (name, _, _) in enumerate(self.wrapper.layout.slots)})
             self.made[number] = made
-        with f.when(f.table[Head.IS_TUPLE] == 0):
-            f.returns(self.made.pointer(0))
-        answer = f.api("PyTuple_New", count)
+        with self.when(self.table[Head.IS_TUPLE] == 0):
+            self.returns(self.made.pointer(0))
+        answer = self.api("PyTuple_New", count)
         self._require_memory(answer, count)
-        with f.loop(count) as k:
-            f.api("PyTuple_SetItem", answer, k, self.made.pointer(k))
-        f.returns(answer)
+        with self.loop(count) as k:
+            self.api("PyTuple_SetItem", answer, k, self.made.pointer(k))
+        self.returns(answer)

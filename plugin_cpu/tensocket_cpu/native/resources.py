@@ -16,7 +16,7 @@ import numpy as np
 from ..code.immortal import immortal
 from ..memory.allocator import POOLED
 from ..threads.worker_code import FIELDS
-from .builder import NULL, Function, Module, Operand, Value
+from .builder import NULL, Function, Operand, Value
 
 if TYPE_CHECKING:
     from ..memory.arena import Arena
@@ -48,28 +48,27 @@ class Resources:
         for name, word in words.items():
             self._words[_WORDS.index(name)] = word
 
-    def add_functions(self, module: Module) -> None:
-        """Add three functions to a module.
+    def add_helpers(self, main: Function) -> None:
+        """Add three helpers to a function.
 
         ``allocate(dtype, rank, sizes, strides, nbytes)`` returns a new array; null, and no error, if the next path has
         to allocate. ``divide(kernel, slots, count, pieces)`` runs a kernel. ``ready()`` tells whether workers run.
         """
-        self._add_allocate(module)
-        f, (kernel, slots, count, pieces) = module.function("divide", "ptr ptr i64 i64", "void")
+        self._add_allocate(main)
+        f, (kernel, slots, count, pieces) = main.helper("divide", "ptr ptr i64 i64", "void")
         run_divided(self._word(f, "run"), self._word(f, "pool"), kernel, slots, count, pieces)
         f.returns()
-        f, _ = module.function("ready", "", "i1")
+        f, _ = main.helper("ready", "", "i1")
         pool = self._word(f, "pool")
-        with f.when(pool == NULL):
-            f.returns(0)
+        f.require(pool != NULL)
         most = f.op("i64", f"load atomic i64, ptr {pool + FIELDS['most']} acquire, align 8")
         f.returns(most > 0)
 
     def _word(self, f: Function, name: str) -> Value:
         return f.known(ctypes.addressof(self._words)).pointer(_WORDS.index(name))
 
-    def _add_allocate(self, module: Module) -> None:
-        f, (dtype, rank, sizes, strides, nbytes) = module.function("allocate", "ptr i32 ptr ptr i64")
+    def _add_allocate(self, main: Function) -> None:
+        f, (dtype, rank, sizes, strides, nbytes) = main.helper("allocate", "ptr i32 ptr ptr i64")
         is_large = nbytes.compare("uge", POOLED)
         token = f.variable(NULL)
         with f.when(is_large):

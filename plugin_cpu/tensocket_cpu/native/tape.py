@@ -24,7 +24,7 @@ from ..code.executable import LaunchWords, array_slot
 from ..code.pointers import address_of
 from ..threads.pool import ThreadPool
 from ..threads.streams import CpuQueue
-from .builder import Function, Module
+from .builder import Function
 from .resources import run_divided
 
 if TYPE_CHECKING:
@@ -39,14 +39,13 @@ _WORD: Final = 8
 @cache
 def _text() -> str:
     """Return the LLVM IR of ``walk(records, count, run, pool)``; ``run`` is null if threads do not divide launches."""
-    module = Module()
-    f = Function(module, _NAME, "ptr i64 ptr ptr", "void")
+    f = Function(None, _NAME, "ptr i64 ptr ptr", "void")
     records, count, run, pool = f.parameters
     with f.loop(count) as k:
         record = records + k * (_RECORD * _WORD)
         run_divided(run, pool, record.pointer(0), record.pointer(1), record[2], record[3])
     f.returns()
-    return module.text()
+    return f.text()
 
 
 def make_tape(compiler: Compiler, pool: ThreadPool, plan: TapePlan

@@ -7,10 +7,11 @@ from typing import Final
 
 from tensocket_plugins.contract.plans import ViewPlan
 
-from .builder import NULL, Module, Value
+from .builder import NULL, Value
 from .builtin import Builtin
+from .layout import Layout
 from .resources import new_array
-from .view_words import WORDS, add_functions, describe
+from .view_words import WORDS, add_helpers, describe
 from .wrappers import Wrapper, new_counter
 
 #: Number of places in a table.
@@ -24,20 +25,15 @@ Record = IntEnum("Record", "HASH COUNT WORDS KIND RESULTS RESULTS_PLACE OWNER", 
 Result = IntEnum("Result", "DTYPE RANK SHAPE STRIDES OFFSET FLAGS KEY MARK", start=0)
 
 
-def view_code(module: Module, plan: ViewPlan, wrapper: Wrapper) -> Builtin:
+def view_code(layout: Layout, plan: ViewPlan, wrapper: Wrapper) -> Builtin:
     """Write and return the function.
 
     It holds no references until the call is found, because nothing before runs Python code.
-
-    Args:
-        module: A module without functions, whose table begins with the head.
-        plan: The plan; only the names of slots matter.
-        wrapper: The class of operands and results.
     """
-    add_functions(module, wrapper)
-    _add_find(module)
-    _add_view(module, plan, wrapper)
-    f = Builtin(module, "tensocket_views")
+    f = Builtin(layout, "tensocket_views", len(Head))
+    add_helpers(f, wrapper)
+    _add_find(f)
+    _add_view(f, plan, wrapper)
     f.require(f.table.pointer(Head.OVERRIDES).field("length") == 0, f.count >= 1)
     words = f.table.pointer(Head.WORDS)
     size, key = describe(f, words)
@@ -52,9 +48,9 @@ def view_code(module: Module, plan: ViewPlan, wrapper: Wrapper) -> Builtin:
     return f
 
 
-def _add_find(module: Module) -> None:
+def _add_find(main: Builtin) -> None:
     """Add a function that returns the record of a call, or null."""
-    f, (words, size, key) = module.function("find", "ptr i64 i64")
+    f, (words, size, key) = main.helper("find", "ptr i64 i64")
     places = f.table.pointer(Head.PLACES)
     with f.loop() as k:
         record = places.pointer(key + k & PLACES - 1)
@@ -133,9 +129,9 @@ def _results(f: Builtin, record: Value, shared: tuple[Value, Value, Value]) -> N
     f.returns(views)
 
 
-def _add_view(module: Module, plan: ViewPlan, wrapper: Wrapper) -> None:
+def _add_view(main: Builtin, plan: ViewPlan, wrapper: Wrapper) -> None:
     """Add a function that makes a view; it keeps the memory of the first argument alive."""
-    f, (result, memory, counter, base) = module.function("view", "ptr ptr ptr ptr")
+    f, (result, memory, counter, base) = main.helper("view", "ptr ptr ptr ptr")
     flags = memory.field("flags") & result[Result.FLAGS].cast("trunc", "i32")
     array = new_array(f, result.pointer(Result.DTYPE), result[Result.RANK].cast("trunc", "i32"),
                       result.pointer(Result.SHAPE), result.pointer(Result.STRIDES),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .builder import NULL, Module, Value
+from .builder import NULL, Value
 from .builtin import Builtin
 from .guards import int_word
 from .layout import WRITEABLE
@@ -26,14 +26,14 @@ _MIX: Final = 0x9E3779B97F4A7C15
 _WORD: Final = 8
 
 
-def add_functions(module: Module, wrapper: Wrapper) -> None:
-    """Add the functions that ``describe`` calls to a module."""
-    _add_argument(module, wrapper)
-    _add_tensor(module, wrapper)
-    _add_sequence(module)
-    _add_items(module)
-    _add_slice(module)
-    _add_number(module)
+def add_helpers(main: Builtin, wrapper: Wrapper) -> None:
+    """Add the functions that ``describe`` calls."""
+    _add_argument(main, wrapper)
+    _add_tensor(main, wrapper)
+    _add_sequence(main)
+    _add_items(main)
+    _add_slice(main)
+    _add_number(main)
 
 
 def describe(f: Builtin, words: Value) -> tuple[Value, Value]:
@@ -59,9 +59,9 @@ def describe(f: Builtin, words: Value) -> tuple[Value, Value]:
     return size, key.value
 
 
-def _add_argument(module: Module, wrapper: Wrapper) -> None:
+def _add_argument(main: Builtin, wrapper: Wrapper) -> None:
     """Add a function that describes an argument and its number; the first one has to be a tensor."""
-    f, (item, number, out) = module.function("argument", "ptr i64 ptr")
+    f, (item, number, out) = main.helper("argument", "ptr i64 ptr")
     kind, after = item.field("type"), out + _WORD
     out.store(kind)
 
@@ -87,9 +87,9 @@ def _add_argument(module: Module, wrapper: Wrapper) -> None:
     f.returns(after + _WORD)
 
 
-def _add_tensor(module: Module, wrapper: Wrapper) -> None:
+def _add_tensor(main: Builtin, wrapper: Wrapper) -> None:
     """Add a function that describes the array in a tensor: dtype, rank and flag, sizes and strides."""
-    f, (item, out) = module.function("tensor", "ptr ptr")
+    f, (item, out) = main.helper("tensor", "ptr ptr")
     array = wrapper.array(item)
     rank = array.field("rank").cast("sext", "i64")
     f.require(rank <= _RANKS)
@@ -102,9 +102,9 @@ def _add_tensor(module: Module, wrapper: Wrapper) -> None:
     f.returns(out + rank * (2 * _WORD) + 2 * _WORD)
 
 
-def _add_number(module: Module) -> None:
+def _add_number(main: Builtin) -> None:
     """Add a function that describes an int by its value, and any other object by its identity."""
-    f, (item, out) = module.function("number", "ptr ptr")
+    f, (item, out) = main.helper("number", "ptr ptr")
     kind = item.field("type")
     out[0], out[1] = kind, item
     with f.when(kind == f.object(int)):
@@ -112,9 +112,9 @@ def _add_number(module: Module) -> None:
     f.returns(out + 2 * _WORD)
 
 
-def _add_slice(module: Module) -> None:
+def _add_slice(main: Builtin) -> None:
     """Add a function that describes the three parts of a slice."""
-    f, (item, start) = module.function("slice", "ptr ptr")
+    f, (item, start) = main.helper("slice", "ptr ptr")
     out = f.variable(start)
     for k in range(3):
         out.value = f.call("number", (item + object.__basicsize__).pointer(k), out.value)
@@ -122,9 +122,9 @@ def _add_slice(module: Module) -> None:
     f.returns(out.value)
 
 
-def _add_items(module: Module) -> None:
+def _add_items(main: Builtin) -> None:
     """Add a function that describes the number of items of a list or tuple, and each of them."""
-    f, (sequence, start) = module.function("items", "ptr ptr")
+    f, (sequence, start) = main.helper("items", "ptr ptr")
     count = sequence.field("length")
     f.require(count <= _RANKS)
     start.store(count)
@@ -141,9 +141,9 @@ def _add_items(module: Module) -> None:
     f.returns(out.value)
 
 
-def _add_sequence(module: Module) -> None:
+def _add_sequence(main: Builtin) -> None:
     """Add a function that describes a list or tuple of integers, or one that holds such a sequence alone."""
-    f, (sequence, out) = module.function("sequence", "ptr ptr")
+    f, (sequence, out) = main.helper("sequence", "ptr ptr")
     with f.when(sequence.field("length") == 1):
         first = sequence.items().pointer(0)
         kind = first.field("type")

@@ -15,7 +15,6 @@ import numpy as np
 from tensocket_plugins.contract.plans import RecordedView, ViewPlan
 
 from ..code.pointers import address_of
-from .builder import Module
 from .builtin import Code, Words
 from .layout import WRITEABLE
 from .view_code import PLACES, Head, Kind, Record, Result, view_code
@@ -54,9 +53,8 @@ class ViewCompiler:
         wrapper = find_wrapper(plan.wrapper)
         if wrapper is None:
             return None
-        module = Module(self._layout, len(Head))
-        f = view_code(module, plan, wrapper)
-        return f.compile(self._compiler(), module, f.name, (plan.wrapper, plan.mark))
+        f = view_code(self._layout, plan, wrapper)
+        return f.compile(self._compiler(), f.name, plan.wrapper, plan.mark)
 
 
 class ViewTable:

@@ -13,7 +13,6 @@ import numpy as np
 from tensocket_plugins.contract.plans import WordsPlan
 
 from ..code.pointers import address_of
-from .builder import Module
 from .builtin import Builtin, Code
 from .layout import Layout
 
@@ -25,8 +24,7 @@ def make_words(compiler: Compiler, layout: Layout, plan: WordsPlan) -> Callable[
     """Compile a comparison: ``check() -> bool``."""
     equal, unequal = ([np.ascontiguousarray(x, np.uint64) for x in pair] for pair in (
         (plan.addresses, plan.values), (plan.unequal_addresses, plan.unequal_values)))
-    module = Module(layout)
-    f = Builtin(module, "tensocket_words")
+    f = Builtin(layout, "tensocket_words")
     for (addresses, values), condition in ((equal, "eq"), (unequal, "ne")):
         places, wanted = (f.known(address_of(x) if x.size else 0) for x in (addresses, values))
         with f.loop(f.known(addresses.size, "i64")) as k:
@@ -34,6 +32,6 @@ def make_words(compiler: Compiler, layout: Layout, plan: WordsPlan) -> Callable[
     f.returns(f.retain(f.object(True)))
     f.label("slow")
     f.returns(f.retain(f.object(False)))
-    address, library = compiler.compile_once(module.text(), f.name)
-    check: Callable[[], Any] = Code(f.name, address, module.addresses, (library, equal, unequal)).method()
+    address, library = compiler.compile_once(f.text(), f.name)
+    check: Callable[[], Any] = Code(f.name, address, f.addresses, (library, equal, unequal)).method()
     return check
