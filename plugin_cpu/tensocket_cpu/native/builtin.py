@@ -37,36 +37,13 @@ class Words(np.ndarray[Any, Any]):
 _METHODS: Final[dict[tuple[str, int], _MethodDef]] = {}
 
 
-def _make_method(name: str, address: int, words: Words) -> Callable[..., Any]:
-    """Return a built-in function that runs machine code with a table of addresses.
-
-    Args:
-        name: The function's name.
-        address: The address of its code.
-        words: The addresses that it uses. They and their owners live as long as the function: the garbage collector
-            does not traverse the function's ``self``; if it did, it could clear them before the last call.
-    """
-    definition = _METHODS.get((name, address))
-    if definition is None:
-        definition = immortal(_MethodDef(name.encode(), address, _FASTCALL, None))
-        definition = _METHODS.setdefault((name, address), definition)
-    table = words.view(np.ndarray)
-    assert table.base is words, "NumPy skips views, but these own their memory"
-    create = ctypes.pythonapi.PyCMethod_New
-    create.restype = ctypes.py_object
-    create.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p]
-    entry: Callable[..., Any] = create(ctypes.addressof(definition), table, None, None)
-    return entry
-
-
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Machine code that tables share.
+    """Machine code that built-in functions of one name share.
 
     Attributes:
-        name: The name of its functions.
-        address: Its address.
-        addresses: The addresses that it uses, the end of each table.
+        name, address: The name of the functions, and the address of their code.
+        addresses: The beginning of each table.
         alive: The owners of these addresses.
     """
 
@@ -76,12 +53,25 @@ class Code:
     alive: Any
 
     def method(self, words: Words | None = None) -> Callable[..., Any]:
-        """Return a built-in function with a table; with the addresses alone if none is given."""
+        """Return a built-in function with a table; with the addresses alone if none is given.
+
+        The table and its owners live as long as the function: the garbage collector does not traverse the function's
+        ``self``; if it did, it could clear them before the last call.
+        """
         if words is None:
             words = Words(len(self.addresses), np.uint64)
-            words[:] = self.addresses
-            words.alive = self.alive
-        return _make_method(self.name, self.address, words)
+            words[:], words.alive = self.addresses, self.alive
+        definition = _METHODS.get((self.name, self.address))
+        if definition is None:
+            definition = immortal(_MethodDef(self.name.encode(), self.address, _FASTCALL, None))
+            definition = _METHODS.setdefault((self.name, self.address), definition)
+        table = words.view(np.ndarray)
+        assert table.base is words, "NumPy skips views, but these own their memory"
+        create = ctypes.pythonapi.PyCMethod_New
+        create.restype = ctypes.py_object
+        create.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p]
+        made: Callable[..., Any] = create(ctypes.addressof(definition), table, None, None)
+        return made
 
 
 class Builtin(Function):
@@ -92,8 +82,7 @@ class Builtin(Function):
         names: The names of the others, or null.
 
     Args:
-        layout: The byte offsets of fields.
-        name: The name in machine code.
+        layout, name: As of any function.
         reserved: The number of words at the beginning of the table that are not addresses.
     """
 
@@ -122,7 +111,7 @@ class Builtin(Function):
             name: The function's name in Python.
             alive: The owners of the addresses in the table.
             kernel: The text of another function that this one calls.
-            vectors: Whether the hot loops are vector instructions already.
+            vectors: Whether this text needs few passes.
         """
         (address,), library = compiler.compile_text(name, kernel + self.text(), [self.name], vectors=vectors)
         return Code(name, address, self.addresses, (library, *alive))

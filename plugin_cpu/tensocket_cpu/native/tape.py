@@ -34,6 +34,8 @@ _NAME: Final = "tensocket_tape"
 #: Words of a record.
 _RECORD: Final = 4
 _WORD: Final = 8
+_FLOAT: Final = struct.Struct("=d")
+_DOUBLE: Final = struct.Struct("=Q")
 
 
 @cache
@@ -50,16 +52,7 @@ def _text() -> str:
 
 def make_tape(compiler: Compiler, pool: ThreadPool, plan: TapePlan
               ) -> Callable[[Sequence[Any], Sequence[int | float], Stream | None], None]:
-    """Compile a tape.
-
-    Args:
-        compiler: The compiler of the machine code.
-        pool: The threads that large launches are divided over.
-        plan: The launches.
-
-    Raises:
-        KernelError: LLVM cannot compile the walk.
-    """
+    """Compile a tape; the threads of the pool divide large launches."""
     return _Tape(compiler, pool, plan)
 
 
@@ -91,8 +84,7 @@ class _Tape:
             return
         view = self._view
         with self._lock:
-            for place, objects, addresses in self._patches:
-                array = arrays[place]
+            for array, (objects, addresses) in zip(arrays, self._patches, strict=True):
                 if objects:
                     slot = array_slot(array)
                     for at in objects:
@@ -110,20 +102,15 @@ class _Tape:
             self._walk(address_of(self._records), len(self._calls), run, pool)
 
 
-_FLOAT: Final = struct.Struct("=d")
-_DOUBLE: Final = struct.Struct("=Q")
-
-
 def _patches(plan: TapePlan, launches: Sequence[LaunchWords], begins: Any
-             ) -> list[tuple[int, list[int], list[int]]]:
+             ) -> list[tuple[list[int], list[int]]]:
     """Return, for each array that changes, the words that refer to it by object and by address."""
-    found: list[tuple[int, list[int], list[int]]] = [(k, [], []) for k in range(len(plan.changing))]
+    found: list[tuple[list[int], list[int]]] = [([], []) for _ in plan.changing]
     places = {id(x): k for k, x in enumerate(plan.changing)}
     for call, launch, begin in zip(plan.calls, launches, begins, strict=False):
         for k, array in enumerate(call.arrays):
             place = places.get(id(array))
             if place is not None:
                 at = int(begin) + (launch.data[k] if launch.data else k)
-                _, objects, addresses = found[place]
-                (addresses if launch.data else objects).append(at)
+                found[place][bool(launch.data)].append(at)
     return found
