@@ -31,8 +31,6 @@ _PYTHON_FUNCTIONS: Final = (
 #: The number by which ``PyType_GetSlot`` knows ``tp_new``.
 _TP_NEW: Final = 65
 _P: Final = ctypes.c_void_p
-_NEW_FROM_DESCR: Final = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, _P, ctypes.c_int, _P, _P, _P,
-                                           ctypes.c_int, _P)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +91,30 @@ def _reads_right(array: np.ndarray[Any, Any], at: Layout) -> bool:
             and tuple(ctypes.c_int64.from_address(steps + _WORD * k).value for k in range(rank)) == array.strides)
 
 
+def _retain(layout: Layout, value: Any) -> None:
+    ctypes.PYFUNCTYPE(None, ctypes.py_object)(layout.functions["Py_IncRef"])(value)
+
+
+def _new_array(layout: Layout, shape: tuple[int, int], strides: tuple[int, int] | None = None, data: int | None = None,
+               flags: int = 0) -> np.ndarray[Any, Any]:
+    """Make a matrix of float32 by the function in NumPy's table."""
+    create = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, _P, ctypes.c_int, _P, _P, _P, ctypes.c_int, _P)(
+        layout.functions["PyArray_NewFromDescr"])
+    sizes, steps = (None if x is None else ctypes.byref((ctypes.c_ssize_t * 2)(*x)) for x in (shape, strides))
+    dtype = np.dtype(np.float32)
+    _retain(layout, dtype)  # the function takes over one reference
+    made: np.ndarray[Any, Any] = create(np.ndarray, id(dtype), 2, sizes, steps, data, flags, None)
+    return made
+
+
 def _new_array_works(layout: Layout) -> bool:
     """Whether the function in NumPy's table makes an array of a given shape and dtype."""
     dtype = np.dtype(np.float32)
     before = sys.getrefcount(dtype)
-    _retain(layout, dtype)  # the function takes over one reference
-    made = _NEW_FROM_DESCR(layout.functions["PyArray_NewFromDescr"])(
-        np.ndarray, id(dtype), 2, ctypes.addressof((ctypes.c_ssize_t * 2)(3, 5)), None, None, 0, None)
+    made = _new_array(layout, (3, 5))
     right = type(made) is np.ndarray and made.shape == (3, 5) and made.dtype is dtype and made.flags.c_contiguous
     del made
     return right and sys.getrefcount(dtype) == before
-
-
-def _retain(layout: Layout, value: Any) -> None:
-    ctypes.PYFUNCTYPE(None, ctypes.py_object)(layout.functions["Py_IncRef"])(value)
 
 
 def _set_base_works(layout: Layout) -> bool:
@@ -114,12 +122,8 @@ def _set_base_works(layout: Layout) -> bool:
     set_base = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.py_object)(
         layout.functions["PyArray_SetBaseObject"])
     owner = np.arange(6, dtype=np.float32).reshape(2, 3)
-    shape, strides = (ctypes.c_ssize_t * 2)(3, 2), (ctypes.c_ssize_t * 2)(4, 12)
     for flags in (WRITEABLE, 0):
-        _retain(layout, owner.dtype)
-        made = _NEW_FROM_DESCR(layout.functions["PyArray_NewFromDescr"])(
-            np.ndarray, id(owner.dtype), 2, ctypes.addressof(shape), ctypes.addressof(strides), owner.ctypes.data,
-            flags, None)
+        made = _new_array(layout, (3, 2), (4, 12), owner.ctypes.data, flags)
         _retain(layout, owner)
         right = set_base(made, owner) == 0 and np.array_equal(made, owner.T) and np.shares_memory(made, owner)
         if not right or made.base is None or made.flags.writeable != bool(flags) or made.flags.owndata:
