@@ -126,19 +126,19 @@ class Value:
 
 
 class Variable:
-    """A variable of a function; LLVM keeps it in a register."""
+    """A variable of a function; LLVM keeps it in a register unless its place in memory is used."""
 
     def __init__(self, place: Value, type_: str) -> None:
-        self._place, self._type = place, type_
+        self.place, self._type = place, type_
 
     @property
     def value(self) -> Value:
         """The value at this point of the function."""
-        return self._place.load(type_=self._type)
+        return self.place.load(type_=self._type)
 
     @value.setter
     def value(self, value: Operand) -> None:
-        self._place.store(value)
+        self.place.store(value)
 
 
 class Function:

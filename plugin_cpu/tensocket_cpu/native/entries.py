@@ -151,7 +151,7 @@ class _EntryCode(Builtin):
         self.numbers |= {k: element_word(array, plan.operands[k])
                          for k, array in self.arrays.items() if k in plan.numbers}
         self._run(made, sizes, pieces)
-        self.returns(made if self.wrapper is None else self.wrapper.wrap(made, self.wrapper.values(self, rank)))
+        self.returns(made if self.wrapper is None else self.wrapper.wrap(made, rank))
 
     def _run(self, result: Value, sizes: Mapping[str, Value], pieces: Operand) -> None:
         """Fill the kernel's slots and run it over its whole range."""

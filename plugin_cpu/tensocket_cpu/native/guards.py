@@ -34,7 +34,10 @@ def fits(array: Value, dtype: np.dtype[Any], rank: Operand, flags: int = DENSE) 
 
 
 def check_target(target: Value, others: Sequence[Value], nbytes: Value, counter: Value) -> None:
-    """Check that an array may be written, partly overlaps no other one of as many bytes, and has a known counter."""
+    """Check that an array may be written, and partly overlaps none of the others, which have as many bytes.
+
+    The counter in its object must be of a known kind.
+    """
     f = target.function
     conditions = [target.field("flags") & WRITEABLE != 0, counter != NULL]
     start = target.field("data", "i64")

@@ -65,10 +65,10 @@ class _JoinCode(Builtin):
         self._check()
         self.sizes[self.axis] = self.along
         made = self.call("allocate", self.object(self.dtype), self.ranks.cast("trunc", "i32"), self.sizes, NULL,
-                      self.along * self.area)
+                         self.along * self.area)
         self.require(made != NULL)
         self._copy(made)
-        self.returns(self.wrapper.wrap(made, self.wrapper.values(self)))
+        self.returns(self.wrapper.wrap(made))
 
     def _open_arguments(self) -> Value:
         """Check number and kinds of the arguments; find the tensors, and return the dimension."""

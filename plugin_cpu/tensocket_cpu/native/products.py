@@ -53,15 +53,14 @@ class _ProductCode(Builtin):
         super().__init__(layout, "tensocket_product")
         self.plan, self.wrapper, self.gemm = plan, wrapper, gemm
         self.dtype, self.itemsize = np.dtype(plan.dtype.numpy), plan.dtype.itemsize
-        plan = self.plan
         self.require(self.arguments() == (3 if plan.affine else 2))
         x, y = (self.wrapper.open(self.args.pointer(k)) for k in (0, 1))
-        self.require(*self._fits(x, 2), *self._fits(y, 2))
+        self.require(*fits(x, self.dtype, 2, ALIGNED), *fits(y, self.dtype, 2, ALIGNED))
         m, k, rows, columns = *_pair(x, "shape"), *_pair(y, "shape")
         depth, n = (columns, rows) if plan.affine else (rows, columns)
         area, work = m * n, m * n * k
         self.require(k == depth, work >= 1, work <= _WORK, area * self.itemsize <= _BYTES,
-                  (work <= _VECTOR_WORK) | (m > 1) & (n > 1))
+                     (work <= _VECTOR_WORK) | (m > 1) & (n > 1))
         (lda, is_plain_a), (ldb, is_plain_b) = self._orientation(x, m, k), self._orientation(y, rows, columns)
         bias = self._bias(n) if plan.affine else None
         trans_a = is_plain_a.select(ord("N"), ord("T"))
@@ -69,7 +68,7 @@ class _ProductCode(Builtin):
         out = self._allocate(m, n)
         beta = 0 if bias is None else self._prefill(out, bias, m, n)
         self._multiply((trans_b, trans_a, n, m, k), y, ldb, x, lda, beta, out)
-        self.returns(self.wrapper.wrap(out, self.wrapper.values(self)))
+        self.returns(self.wrapper.wrap(out))
 
     def _multiply(self, head: Sequence[Value], b: Value, ldb: Value, a: Value, lda: Value, beta: Operand,
                   out: Value) -> None:
@@ -77,16 +76,11 @@ class _ProductCode(Builtin):
         *trans, n, m, k = map(self._in_memory, head)
         one = self._in_memory(_ONE[self.plan.dtype.name])
         self.call(self.known(self.gemm), *trans, n, m, k, one, b.field("data"), self._in_memory(ldb),
-                    a.field("data"), self._in_memory(lda), self._in_memory(beta), out.field("data"), n, 1, 1,
-                    returns="void")
+                  a.field("data"), self._in_memory(lda), self._in_memory(beta), out.field("data"), n, 1, 1,
+                  returns="void")
 
     def _in_memory(self, word: Operand) -> Value:
-        place = self.stack(1)
-        place.store(word)
-        return place
-
-    def _fits(self, array: Value, rank: int) -> list[Value]:
-        return fits(array, self.dtype, rank, ALIGNED)
+        return self.variable(word).place
 
     def _orientation(self, array: Value, rows: Value, columns: Value) -> tuple[Value, Value]:
         """Return the leading dimension, and whether rows are contiguous; columns must be contiguous otherwise."""
@@ -105,7 +99,7 @@ class _ProductCode(Builtin):
         item, bias = self.args.pointer(2), self.variable(NULL)
         with self.when(item != self.object(None)):
             array = self.wrapper.open(item)
-            self.require(*self._fits(array, 1))
+            self.require(*fits(array, self.dtype, 1, ALIGNED))
             self.require(array.field("shape")[0] == n, array.field("strides")[0] == self.itemsize)
             bias.value = array
         return bias.value

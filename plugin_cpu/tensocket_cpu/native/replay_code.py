@@ -97,7 +97,7 @@ class ReplayCode(Builtin):
         given = self.table[Head.OPERANDS]
         with self._records(Head.RESULTS, self.result_words) as (number, record):
             made = self.call("allocate", record.pointer(0), record[1].cast("trunc", "i32"), record.pointer(2),
-                          record.pointer(3), record[4])
+                             record.pointer(3), record[4])
             with self.when(made == NULL):
                 self._release(number)
                 self.goto("slow")

@@ -141,8 +141,8 @@ def _add_view(main: Builtin, plan: ViewPlan, wrapper: Wrapper) -> None:
     with f.when(f.api("PyArray_SetBaseObject", array, memory) != 0):
         f.release(array)
         f.returns(NULL)
-    view = wrapper.wrap(array, wrapper.values(f) | {
-        wrapper.layout.counter: counter, plan.base: base, plan.key: result.pointer(Result.KEY)})
+    held = {wrapper.layout.counter: counter, plan.base: base, plan.key: result.pointer(Result.KEY)}
+    view = wrapper.wrap(array, held=held)
     mark = result.pointer(Result.MARK)
     with f.when(mark != NULL), f.when(f.api("PyObject_SetAttr", view, f.object(plan.mark), mark) != 0):
         f.release(view)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from tensocket_plugins.contract.plans import WrapperLayout
@@ -75,33 +76,31 @@ class Wrapper:
         """Make an object with empty slots; null if there is no memory."""
         return f.api("object_new", f.object(self.layout.kind), f.object(_EMPTY), NULL)
 
-    def values(self, f: Function, rank: Value | None = None) -> dict[str, Value]:
-        """Return the values of a new object's slots.
-
-        Args:
-            f: The function.
-            rank: The rank of its array; not 0 if None.
-        """
-        found = {}
-        for name, value, value_0d in self.layout.slots:
-            found[name] = f.object(value)
-            if rank is not None and value is not value_0d:
-                found[name] = (rank == 0).select(f.object(value_0d), found[name])
-        return found
-
     def fill(self, made: Value, array: Value, values: Mapping[str, Value]) -> None:
         """Fill the slots of a new object; it takes over the reference to the array."""
         for name, value in values.items():
             (made + self.offsets[name]).store(made.function.retain(value))
         (made + self.offsets[self.layout.array]).store(array)
 
-    def wrap(self, array: Value, values: Mapping[str, Value]) -> Value:
-        """Make an object around a new array; release the array and return null if there is no memory for the object."""
+    def wrap(self, array: Value, rank: Value | None = None, held: Mapping[str, Value] = MappingProxyType({})) -> Value:
+        """Make an object around a new array; release the array and return null if there is no memory for the object.
+
+        Args:
+            array: The array.
+            rank: Its rank, if it may be 0.
+            held: Values of slots by name, in place of the usual ones.
+        """
         f = array.function
         made = self.new(f)
         with f.when(made == NULL):
             f.release(array)
             f.returns(NULL)
+        values = dict(held)
+        for name, value, value_0d in self.layout.slots:
+            if name not in held:
+                values[name] = f.object(value)
+                if rank is not None and value is not value_0d:
+                    values[name] = (rank == 0).select(f.object(value_0d), values[name])
         self.fill(made, array, values)
         return made
 
