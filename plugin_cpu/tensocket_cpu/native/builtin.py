@@ -52,15 +52,18 @@ class Code:
     addresses: list[int]
     alive: Any
 
-    def method(self, words: Words | None = None) -> Callable[..., Any]:
-        """Return a built-in function with a table; with the addresses alone if none is given.
+    def table(self) -> Words:
+        """Return a new table."""
+        words = Words(len(self.addresses), np.uint64)
+        words[:], words.alive = self.addresses, self.alive
+        return words
+
+    def method(self, words: Words) -> Callable[..., Any]:
+        """Return a built-in function with a table.
 
         The table and its owners live as long as the function: the garbage collector does not traverse the function's
         ``self``; if it did, it could clear them before the last call.
         """
-        if words is None:
-            words = Words(len(self.addresses), np.uint64)
-            words[:], words.alive = self.addresses, self.alive
         definition = _METHODS.get((self.name, self.address))
         if definition is None:
             definition = immortal(_MethodDef(self.name.encode(), self.address, _FASTCALL, None))
@@ -121,4 +124,5 @@ class Builtin(Function):
         """Compile and return the function; the next path serves the calls that lead to ``slow``."""
         self.label("slow")
         self.return_call(self.object(next_path))
-        return self.compile(compiler, name, next_path, *alive, **options).method()
+        code = self.compile(compiler, name, next_path, *alive, **options)
+        return code.method(code.table())

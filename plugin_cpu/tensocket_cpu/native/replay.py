@@ -25,7 +25,7 @@ from tensocket_plugins.contract.plans import RecordedCall, ReplayPlan, WrapperLa
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from ..code.pointers import address_of
-from .builtin import Code, Words
+from .builtin import Code
 from .contents import KINDS, operands_like
 from .recordings import Launch, Place, Recording, RecordingRefused, aligned, span
 from .replay_code import RESULTS, Head, ReplayCode
@@ -119,8 +119,7 @@ class _Table:
 
     def __init__(self, code: Code, known: Recording, operands: Mapping[int, Array | None], trailing: Mapping[int, Any],
                  next_path: Callable[..., Any]) -> None:
-        self.words = Words(len(code.addresses), np.uint64)
-        self.words[:] = code.addresses
+        self.words = code.table()
         self._known, self._operands, self._memory = known, operands, [aligned(nbytes) for nbytes in known.blocks]
         self._blocks = [*self._memory]
         self._patches: list[list[int]] = []

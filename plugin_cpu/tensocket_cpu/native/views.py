@@ -58,12 +58,7 @@ class ViewCompiler:
 
 
 class ViewTable:
-    """The records of one function.
-
-    Args:
-        plan: The plan.
-        code: The machine code.
-        next_path: Serves all other calls.
+    """The records of one function, which the next path serves in all other calls.
 
     Attributes:
         function: The function.
@@ -77,8 +72,7 @@ class ViewTable:
         self._once: set[int] = set()
         self._rounds = self._noted = self._refused = 0
         miss = self._miss
-        table = self._table = Words(len(code.addresses), np.uint64)
-        table[:] = code.addresses
+        table = self._table = code.table()
         table[Head.NEXT_PATH], table[Head.MISS], table[Head.OVERRIDES] = id(next_path), id(miss), id(plan.overrides)
         table[Head.PLACES], table[Head.WORDS] = address_of(self._places), address_of(self._words)
         table[Head.MISSED_WORDS] = address_of(self._missed)
@@ -113,14 +107,12 @@ class ViewTable:
             if self._refused == _REFUSED:
                 self._stop()
             return
-        if found is args[0]:
-            record = self._record(words, key, Kind.SAME, [])
-        elif found is None:
-            record = self._record(words, key, Kind.OTHER, [])
+        if found is None or found is args[0]:
+            record = self._record(words, key, Kind.OTHER if found is None else Kind.SAME, [])
         else:
-            views = found if isinstance(found, tuple) else (found,)
+            source = getattr(args[0], plan.wrapper.array)
             record = self._record(words, key, Kind.VIEWS if isinstance(found, tuple) else Kind.VIEW,
-                                  [_result(x, getattr(args[0], plan.wrapper.array)) for x in views])
+                                  [_result(x, source) for x in _several(found)])
         # Arguments whose identity the words hold stay alive; tensors, and the memory of views, don't.
         kind = plan.wrapper.kind
         record.alive = record.alive, [x for x in (*args, *named.values()) if not isinstance(x, kind)]
@@ -151,13 +143,14 @@ class ViewTable:
 
     def _agrees(self, wanted: Any, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
         """Whether the machine code makes the views that the plan's function made."""
-        made = self.function(*args, **named)
-        if isinstance(wanted, tuple) != (type(made) is tuple):
-            return False
-        plan = self._plan
-        return all(_same(getattr(x, plan.wrapper.array), y.array) and getattr(x, plan.key) == y.key
-                   for x, y in zip(made if type(made) is tuple else (made,),
-                                   wanted if isinstance(wanted, tuple) else (wanted,), strict=True))
+        made, plan = self.function(*args, **named), self._plan
+        return isinstance(wanted, tuple) == (type(made) is tuple) and all(
+            _same(getattr(x, plan.wrapper.array), y.array) and getattr(x, plan.key) == y.key
+            for x, y in zip(_several(made), _several(wanted), strict=True))
+
+
+def _several(views: Any) -> tuple[Any, ...]:
+    return views if isinstance(views, tuple) else (views,)
 
 
 def _result(view: RecordedView, source: Any) -> tuple[list[int], Any]:

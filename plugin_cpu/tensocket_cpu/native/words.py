@@ -33,5 +33,6 @@ def make_words(compiler: Compiler, layout: Layout, plan: WordsPlan) -> Callable[
     f.label("slow")
     f.returns(f.retain(f.object(False)))
     address, library = compiler.compile_once(f.text(), f.name)
-    check: Callable[[], Any] = Code(f.name, address, f.addresses, (library, equal, unequal)).method()
+    code = Code(f.name, address, f.addresses, (library, equal, unequal))
+    check: Callable[[], Any] = code.method(code.table())
     return check
