@@ -112,6 +112,13 @@ def span(x: Array) -> int:
     return int(x.itemsize + sum((n - 1) * s for n, s in zip(x.shape, x.strides, strict=True))) if x.size else 0
 
 
+def owner_of(x: Array) -> Array:
+    """Return the array that owns the memory, or the first one on memory of another kind."""
+    while type(x.base) is np.ndarray:
+        x = x.base
+    return x
+
+
 def aligned(nbytes: int) -> Array:
     """Return a new block of bytes, aligned to ``LINE``; reads of whole words at its end stay in its memory."""
     block = np.empty(nbytes + 2 * LINE, np.uint8)
@@ -129,11 +136,6 @@ class Recording:
         blocks: The bytes of each block of memory between launches.
         zeros: Place and bytes of each element that the function tested; the launches must leave it zero.
         made: The outcome of the call.
-
-    Args:
-        made: The outcome of the call.
-        recorder: The recorder of its launches.
-        operands: The operands.
 
     Raises:
         RecordingRefused: A kernel reads memory of unknown origin or writes to an operand or constant, or no kernel
@@ -231,12 +233,7 @@ class Recording:
         return mine == others
 
     def agrees(self, operands: Sequence[Array | None], wanted: Sequence[Array]) -> bool:
-        """Whether the launches alone make the same bytes as the function, whatever the memory held before.
-
-        Args:
-            operands: The operands of a call.
-            wanted: The function's results for them.
-        """
+        """Whether the launches alone make the function's results for operands, whatever the memory held before."""
         for fill in _FILLS:
             memory: dict[str, list[Any]] = {
                 "operand": list(operands), "constant": self.constants,
@@ -261,16 +258,10 @@ def _contents(x: Array) -> bytes:
 
 def _pieces(arrays: Sequence[Array]) -> list[tuple[int, int]]:
     """Return beginning and end of each piece of memory of arrays; overlapping owners form one piece."""
-    owners = {}
-    for x in arrays:
-        owner = x
-        while type(owner.base) is np.ndarray:
-            owner = owner.base
-        owners[id(owner)] = owner
-        # A view may exceed its owner, if that is itself a view of some elements of other memory.
-        owners[id(x)] = x
+    # A view may exceed its owner, if that is itself a view of some elements of other memory.
+    parts = {id(x): x for x in (*map(owner_of, arrays), *arrays)}
     merged: list[tuple[int, int]] = []
-    for first, last in sorted((address_of(x), address_of(x) + span(x)) for x in owners.values() if x.size):
+    for first, last in sorted((address_of(x), address_of(x) + span(x)) for x in parts.values() if x.size):
         if merged and first < merged[-1][1]:
             merged[-1] = merged[-1][0], max(merged[-1][1], last)
         else:

@@ -27,7 +27,7 @@ from tensocket_plugins.kit.host_kernels_quiet import quiet
 from ..code.pointers import address_of
 from .builtin import Code
 from .contents import KINDS, operands_like
-from .recordings import Launch, Place, Recording, RecordingRefused, aligned, span
+from .recordings import Launch, Place, Recording, RecordingRefused, aligned, owner_of, span
 from .replay_code import RESULTS, Head, ReplayCode
 from .wrappers import find_wrapper
 
@@ -270,7 +270,5 @@ def _small(x: Array) -> bool:
 
 def _whole(x: Array) -> bool:
     """Whether an array covers all of its owner's memory without gaps, in any order of dimensions."""
-    owner = x
-    while type(owner.base) is np.ndarray:
-        owner = owner.base
+    owner = owner_of(x)
     return bool(span(x) == x.nbytes == owner.nbytes and address_of(x) == address_of(owner))
