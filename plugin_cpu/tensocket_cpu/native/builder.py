@@ -7,7 +7,7 @@ every process, and the disk cache can store its machine code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from operator import and_
@@ -157,18 +157,11 @@ class Function:
         self.table = self.parameters[0]
         self.addresses: list[int] = []
         self._declarations: set[str] = set()
-        self._helpers: list[Function] = []
+        self._helpers: dict[str, str] = {}
         self._variables: list[str] = []
         self._lines: list[str] = []
         self._count = 0
         self._is_open = True
-
-    def helper(self, name: str, types: str, returns: str = "ptr") -> tuple[Function, list[Value]]:
-        """Begin a function that this one and other helpers call by its name; return it, and its parameters."""
-        made = Function(self.layout, name, f"ptr {types}", returns, "internal ")
-        made.addresses, made._declarations = self.addresses, self._declarations
-        self._helpers.append(made)
-        return made, made.parameters[1:]
 
     def text(self) -> str:
         """Return the LLVM IR of this function and its helpers."""
@@ -178,8 +171,8 @@ class Function:
                 self.returns(None if self._returns == "void" else "zeroinitializer")
         head = f"define {self._linkage}{self._returns} @{self.name}({', '.join(map(_typed, self.parameters))}) {{"
         declarations = [] if self._linkage else sorted(self._declarations)
-        return "\n".join([*[helper.text() for helper in self._helpers], *declarations, head, "entry:",
-                          *self._variables, *self._lines, "}", ""])
+        helpers = [] if self._linkage else self._helpers.values()
+        return "\n".join([*helpers, *declarations, head, "entry:", *self._variables, *self._lines, "}", ""])
 
     def _next(self) -> int:
         self._count += 1
@@ -209,15 +202,31 @@ class Function:
         """Return a Python object; the owner of the table keeps it alive."""
         return self.known(id(value))
 
-    def call(self, function: Value | str, *args: Operand, returns: str = "ptr") -> Value:
-        """Call a function by its address, or one of the module by its name; the result of a void call means nothing."""
-        if isinstance(function, str):
-            function, args = f"@{function}", (self.table, *args)
-        text = f"call {returns} {function}({', '.join(map(_typed, args))})"
+    def call(self, function: Value | Callable[..., None], *args: Operand, returns: str = "ptr") -> Value:
+        """Call a function by its address, or a helper; the result of a void call means nothing.
+
+        Args:
+            function: The address; or a function that takes a ``Function`` and its parameters, and writes it.
+            args: The arguments.
+            returns: The type of the result.
+        """
+        name = str(function)
+        if not isinstance(function, Value):
+            name, args = f"@{function.__name__}", (self.table, *args)
+            if function.__name__ not in self._helpers:
+                self._write_helper(function, args, returns)
+        text = f"call {returns} {name}({', '.join(map(_typed, args))})"
         if returns == "void":
             self.do(text)
             return self.table
         return self.op(returns, text)
+
+    def _write_helper(self, write: Callable[..., None], args: Sequence[Operand], returns: str) -> None:
+        made = Function(self.layout, write.__name__, " ".join(map(_type, args)), returns, "internal ")
+        made.addresses, made._declarations, made._helpers = self.addresses, self._declarations, self._helpers
+        self._helpers[write.__name__] = ""  # from now on it may call itself
+        write(made, *made.parameters[1:])
+        self._helpers[write.__name__] = made.text()
 
     def api(self, name: str, *args: Operand) -> Value:
         """Call a C function of Python or NumPy."""

@@ -58,8 +58,7 @@ class _EntryCode(Builtin):
 
     def __init__(self, layout: Layout, resources: Resources, plan: EntryPlan, wrapper: Wrapper | None) -> None:
         super().__init__(layout, "tensocket_native")
-        resources.add_helpers(self)
-        self.plan, self.wrapper = plan, wrapper
+        self.resources, self.plan, self.wrapper = resources, plan, wrapper
         self.kernel = plan.program.kernels[0]
         #: The operands that are arrays, and the words of those that are Python numbers, by position.
         self.arrays: dict[int, Value] = {}
@@ -123,7 +122,7 @@ class _EntryCode(Builtin):
             return 1
         least = grain(self.kernel)
         with self.when(size > least):
-            self.require(self.call("ready", returns="i1"))
+            self.require(self.call(self.resources.ready, returns="i1"))
         return (size > least).select(size * 2 // least, 1)
 
     def _run_into(self, sizes: Mapping[str, Value], pieces: Operand) -> None:
@@ -146,7 +145,8 @@ class _EntryCode(Builtin):
             rank = (sizes["rank"] - int(plan.shape == "rows")).cast("trunc", "i32")
         # Results of other shapes have few elements.
         nbytes = sizes["size"] * plan.result.itemsize if plan.shape == "same" else 0
-        made = self.call("allocate", self.object(np.dtype(plan.result.numpy)), rank, sizes["shape"], NULL, nbytes)
+        dtype = self.object(np.dtype(plan.result.numpy))
+        made = self.call(self.resources.allocate, dtype, rank, sizes["shape"], NULL, nbytes)
         self.require(made != NULL)
         self.numbers |= {k: element_word(array, plan.operands[k])
                          for k, array in self.arrays.items() if k in plan.numbers}
@@ -166,7 +166,7 @@ class _EntryCode(Builtin):
         end: Operand = 1
         if split is not None:
             end = _extent(split.stop, dict(zip([item.name for item in slots(plan.program)], words, strict=True)))
-        self.call("divide", f"@{entry_name(0, self.kernel)}", place, end, pieces, returns="void")
+        self.call(self.resources.divide, f"@{entry_name(0, self.kernel)}", place, end, pieces, returns="void")
 
     def _scalar(self, meaning: str | int, sizes: Mapping[str, Value]) -> Operand:
         """Return the word of a scalar."""

@@ -54,7 +54,6 @@ class _JoinCode(Builtin):
 
     def __init__(self, layout: Layout, resources: Resources, plan: JoinPlan, wrapper: Wrapper) -> None:
         super().__init__(layout, "tensocket_join")
-        resources.add_helpers(self)
         self.plan, self.wrapper, self.dtype = plan, wrapper, np.dtype(plan.dtype.numpy)
         self.sizes = self.stack(_RANKS)
         dim = self._open_arguments()
@@ -64,7 +63,7 @@ class _JoinCode(Builtin):
         self._measure()
         self._check()
         self.sizes[self.axis] = self.along
-        made = self.call("allocate", self.object(self.dtype), self.ranks.cast("trunc", "i32"), self.sizes, NULL,
+        made = self.call(resources.allocate, self.object(self.dtype), self.ranks.cast("trunc", "i32"), self.sizes, NULL,
                          self.along * self.area)
         self.require(made != NULL)
         self._copy(made)

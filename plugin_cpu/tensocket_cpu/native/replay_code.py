@@ -33,8 +33,7 @@ class ReplayCode(Builtin):
 
     def __init__(self, layout: Layout, resources: Resources, wrapper: Wrapper) -> None:
         super().__init__(layout, "tensocket_replay", len(Head))
-        resources.add_helpers(self)
-        self.wrapper = wrapper
+        self.resources, self.wrapper = resources, wrapper
         self.result_words = _RESULT + len(wrapper.layout.slots)
         #: The addresses of the elements of operands and results; the results.
         self.data, self.made = self.stack(_ARRAYS), self.stack(RESULTS, "ptr")
@@ -45,7 +44,7 @@ class ReplayCode(Builtin):
         with self._records(Head.PATCHES, _PATCH) as (_, record):
             record.pointer(0).store(self.data[record[1]] + record[2])
         with self._records(Head.KERNELS, _KERNEL) as (_, record):
-            self.call("divide", record.pointer(0), record.pointer(1), record[2], record[3], returns="void")
+            self.call(self.resources.divide, record.pointer(0), record.pointer(1), record[2], record[3], returns="void")
         self._check_zeros()
         self._answer()
         self.label("slow")
@@ -64,7 +63,7 @@ class ReplayCode(Builtin):
         with self._records(Head.TRAILING, _TRAILING) as (_, record):
             self.require(self.args.pointer(record[0]) == record.pointer(1))
         with self.when(self.table[Head.DIVIDED] != 0):
-            self.require(self.call("ready", returns="i1"))
+            self.require(self.call(self.resources.ready, returns="i1"))
 
     def _check_operands(self) -> None:
         """Compare operands with their records, and store the addresses of their elements."""
@@ -96,8 +95,9 @@ class ReplayCode(Builtin):
         """Allocate the results."""
         given = self.table[Head.OPERANDS]
         with self._records(Head.RESULTS, self.result_words) as (number, record):
-            made = self.call("allocate", record.pointer(0), record[1].cast("trunc", "i32"), record.pointer(2),
-                             record.pointer(3), record[4])
+            rank = record[1].cast("trunc", "i32")
+            made = self.call(self.resources.allocate, record.pointer(0), rank, record.pointer(2), record.pointer(3),
+                             record[4])
             with self.when(made == NULL):
                 self._release(number)
                 self.goto("slow")

@@ -28,7 +28,10 @@ _WORDS: Final = ("variable", "handler", "countdown", "run", "pool")
 
 
 class Resources:
-    """The block of one device. Machine code is never unloaded, so the block lives as long as the process."""
+    """The block of one device, and helpers of machine code, which the docstrings of their writers describe.
+
+    Machine code is never unloaded, so the block lives as long as the process.
+    """
 
     def __init__(self) -> None:
         self._words = immortal((ctypes.c_uint64 * len(_WORDS))())
@@ -48,27 +51,23 @@ class Resources:
         for name, word in words.items():
             self._words[_WORDS.index(name)] = word
 
-    def add_helpers(self, main: Function) -> None:
-        """Add three helpers to a function.
+    def _word(self, f: Function, name: str) -> Value:
+        return f.known(ctypes.addressof(self._words)).pointer(_WORDS.index(name))
 
-        ``allocate(dtype, rank, sizes, strides, nbytes)`` returns a new array; null, and no error, if the next path has
-        to allocate. ``divide(kernel, slots, count, pieces)`` runs a kernel. ``ready()`` tells whether workers run.
-        """
-        self._add_allocate(main)
-        f, (kernel, slots, count, pieces) = main.helper("divide", "ptr ptr i64 i64", "void")
+    def divide(self, f: Function, kernel: Value, slots: Value, count: Value, pieces: Value) -> None:
+        """Run a kernel."""
         run_divided(self._word(f, "run"), self._word(f, "pool"), kernel, slots, count, pieces)
         f.returns()
-        f, _ = main.helper("ready", "", "i1")
+
+    def ready(self, f: Function) -> None:
+        """Tell whether workers run."""
         pool = self._word(f, "pool")
         f.require(pool != NULL)
         most = f.op("i64", f"load atomic i64, ptr {pool + FIELDS['most']} acquire, align 8")
         f.returns(most > 0)
 
-    def _word(self, f: Function, name: str) -> Value:
-        return f.known(ctypes.addressof(self._words)).pointer(_WORDS.index(name))
-
-    def _add_allocate(self, main: Function) -> None:
-        f, (dtype, rank, sizes, strides, nbytes) = main.helper("allocate", "ptr i32 ptr ptr i64")
+    def allocate(self, f: Function, dtype: Value, rank: Value, sizes: Value, strides: Value, nbytes: Value) -> None:
+        """Return a new array; null, and no error, if the next path has to allocate."""
         is_large = nbytes.compare("uge", POOLED)
         token = f.variable(NULL)
         with f.when(is_large):

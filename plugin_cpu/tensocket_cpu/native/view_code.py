@@ -7,11 +7,11 @@ from typing import Final
 
 from tensocket_plugins.contract.plans import ViewPlan
 
-from .builder import NULL, Value
+from .builder import NULL, Function, Value
 from .builtin import Builtin
 from .layout import Layout
 from .resources import new_array
-from .view_words import WORDS, add_helpers, describe
+from .view_words import WORDS, CallDescription
 from .wrappers import Wrapper, new_counter
 
 #: Number of places in a table.
@@ -25,32 +25,111 @@ Record = IntEnum("Record", "HASH COUNT WORDS KIND RESULTS RESULTS_PLACE OWNER", 
 Result = IntEnum("Result", "DTYPE RANK SHAPE STRIDES OFFSET FLAGS KEY MARK", start=0)
 
 
-def view_code(layout: Layout, plan: ViewPlan, wrapper: Wrapper) -> Builtin:
-    """Write and return the function.
+class ViewCode(Builtin):
+    """The function that makes views; of the plan, only the names of slots matter.
 
     It holds no references until the call is found, because nothing before runs Python code.
     """
-    f = Builtin(layout, "tensocket_views", len(Head))
-    add_helpers(f, wrapper)
-    _add_find(f)
-    _add_view(f, plan, wrapper)
-    f.require(f.table.pointer(Head.OVERRIDES).field("length") == 0, f.count >= 1)
-    words = f.table.pointer(Head.WORDS)
-    size, key = describe(f, words)
-    record = f.call("find", words, size, key)
-    f.require(record != NULL, otherwise="miss")
-    _answer(f, plan, wrapper, record)
-    f.label("miss")
-    _note_miss(f, words, size, key)
-    f.return_call(f.table.pointer(Head.MISS))
-    f.label("slow")
-    f.return_call(f.table.pointer(Head.NEXT_PATH))
-    return f
+
+    def __init__(self, layout: Layout, plan: ViewPlan, wrapper: Wrapper) -> None:
+        super().__init__(layout, "tensocket_views", len(Head))
+        self.plan, self.wrapper = plan, wrapper
+        self.require(self.table.pointer(Head.OVERRIDES).field("length") == 0, self.count >= 1)
+        words = self.table.pointer(Head.WORDS)
+        size, key = CallDescription(wrapper).write(self, words)
+        record = self.call(_find, words, size, key)
+        self.require(record != NULL, otherwise="miss")
+        self._answer(record)
+        self.label("miss")
+        self._note_miss(words, size, key)
+        self.return_call(self.table.pointer(Head.MISS))
+        self.label("slow")
+        self.return_call(self.table.pointer(Head.NEXT_PATH))
+
+    def _note_miss(self, words: Value, size: Value, key: Value) -> None:
+        """Note the words of the call for the function that adds a record, and count the misses.
+
+        A garbage collection before that function begins may run code with other calls; a count tells whether one
+        missed.
+        """
+        table = self.table
+        table[Head.COUNT], table[Head.HASH], table[Head.MISSES] = size, key, table[Head.MISSES] + 1
+        self.copy(table.pointer(Head.MISSED_WORDS), words, 8 * WORDS)
+
+    def _answer(self, record: Value) -> None:
+        """Return the outcome in the record; go to ``slow`` where the next path has to act."""
+        source, kind = self.args.pointer(0), record[Record.KIND]
+        self.require(kind != Kind.OTHER)
+        with self.when(kind == Kind.SAME):
+            self.returns(self.retain(source))
+        owner = self.retain(record.pointer(Record.OWNER))
+        base, place = source.load(self.wrapper.offsets[self.plan.base]), self.wrapper.counter_place(source)
+        counter = self.variable(place.load())
+        self.require(base != NULL, counter.value != NULL, otherwise="drop.slow")
+        base = self._base(source, base)
+        with self.when(counter.value == self.object(None)):
+            counter.value = new_counter(place, 0, "drop.failed")
+        with self.otherwise():
+            self.require(counter.value.field("type") == self.object(list), otherwise="drop.slow")
+        self._results(record, (self.wrapper.slot(source), counter.value, base))
+        for outcome in ("slow", "failed"):
+            self.label(f"drop.{outcome}")
+            self.release(owner)
+            self.goto(outcome)
+
+    def _base(self, source: Value, base: Value) -> Value:
+        """Return the base of the views: that of the first argument if it is a view, else the argument."""
+        found = self.variable(base)
+        with self.when(base == self.object(None)):
+            found.value = source
+        with self.otherwise():
+            # A mark of a view passes on to its views; the next path does that.
+            mark = self.api("PyObject_GetAttr", source, self.object(self.plan.mark))
+            self.require(mark != NULL, otherwise="drop.failed")
+            self.release(mark)
+            self.require(mark == self.object(None), otherwise="drop.slow")
+        return found.value
+
+    def _results(self, record: Value, shared: tuple[Value, Value, Value]) -> None:
+        """Return new views, with the memory, the counter and the base that they share."""
+        owner, first = record.pointer(Record.OWNER), record.pointer(Record.RESULTS_PLACE)
+        with self.when(record[Record.KIND] == Kind.VIEW):
+            view = self.call(self._view, first, *shared)
+            self.release(owner)
+            self.returns(view)
+        count = record[Record.RESULTS]
+        views = self.api("PyTuple_New", count)
+        self.require(views != NULL, otherwise="drop.failed")
+        with self.loop(count) as k:
+            view = self.call(self._view, first + k * (8 * len(Result)), *shared)
+            with self.when(view == NULL):
+                self.release(views)
+                self.goto("drop.failed")
+            self.api("PyTuple_SetItem", views, k, view)
+        self.release(owner)
+        self.returns(views)
+
+    def _view(self, f: Function, result: Value, memory: Value, counter: Value, base: Value) -> None:
+        """Write a helper that makes a view; it keeps the memory of the first argument alive."""
+        flags = memory.field("flags") & result[Result.FLAGS].cast("trunc", "i32")
+        array = new_array(f, result.pointer(Result.DTYPE), result[Result.RANK].cast("trunc", "i32"),
+                          result.pointer(Result.SHAPE), result.pointer(Result.STRIDES),
+                          memory.field("data") + result[Result.OFFSET], flags)
+        f.require(array != NULL)
+        f.retain(memory)
+        with f.when(f.api("PyArray_SetBaseObject", array, memory) != 0):
+            f.release(array)
+            f.returns(NULL)
+        held = {self.wrapper.layout.counter: counter, self.plan.base: base, self.plan.key: result.pointer(Result.KEY)}
+        view, mark = self.wrapper.wrap(array, held=held), result.pointer(Result.MARK)
+        with f.when(mark != NULL), f.when(f.api("PyObject_SetAttr", view, f.object(self.plan.mark), mark) != 0):
+            f.release(view)
+            f.returns(NULL)
+        f.returns(view)
 
 
-def _add_find(main: Builtin) -> None:
-    """Add a function that returns the record of a call, or null."""
-    f, (words, size, key) = main.helper("find", "ptr i64 i64")
+def _find(f: Function, words: Value, size: Value, key: Value) -> None:
+    """Write a helper that returns the record of a call, or null."""
     places = f.table.pointer(Head.PLACES)
     with f.loop() as k:
         record = places.pointer(key + k & PLACES - 1)
@@ -61,90 +140,3 @@ def _add_find(main: Builtin) -> None:
             f.require(words[n] == known[n], otherwise="other")
         f.returns(record)
         f.label("other")
-
-
-def _note_miss(f: Builtin, words: Value, size: Value, key: Value) -> None:
-    """Note the words of the call for the function that adds a record, and count the misses.
-
-    A garbage collection before that function begins may run code with other calls; a count tells whether one missed.
-    """
-    f.table[Head.COUNT], f.table[Head.HASH] = size, key
-    f.table[Head.MISSES] = f.table[Head.MISSES] + 1
-    f.copy(f.table.pointer(Head.MISSED_WORDS), words, 8 * WORDS)
-
-
-def _answer(f: Builtin, plan: ViewPlan, wrapper: Wrapper, record: Value) -> None:
-    """Return the outcome in the record; go to ``slow`` where the next path has to act."""
-    source, kind = f.args.pointer(0), record[Record.KIND]
-    f.require(kind != Kind.OTHER)
-    with f.when(kind == Kind.SAME):
-        f.returns(f.retain(source))
-    owner = f.retain(record.pointer(Record.OWNER))
-    base, place = source.load(wrapper.offsets[plan.base]), wrapper.counter_place(source)
-    counter = f.variable(place.load())
-    f.require(base != NULL, counter.value != NULL, otherwise="drop.slow")
-    base = _base(f, plan, source, base)
-    with f.when(counter.value == f.object(None)):
-        counter.value = new_counter(place, 0, "drop.failed")
-    with f.otherwise():
-        f.require(counter.value.field("type") == f.object(list), otherwise="drop.slow")
-    _results(f, record, (wrapper.slot(source), counter.value, base))
-    for outcome in ("slow", "failed"):
-        f.label(f"drop.{outcome}")
-        f.release(owner)
-        f.goto(outcome)
-
-
-def _base(f: Builtin, plan: ViewPlan, source: Value, base: Value) -> Value:
-    """Return the base of the views: that of the first argument if it is a view, else the argument."""
-    found = f.variable(base)
-    with f.when(base == f.object(None)):
-        found.value = source
-    with f.otherwise():
-        # A mark of a view passes on to its views; the next path does that.
-        mark = f.api("PyObject_GetAttr", source, f.object(plan.mark))
-        f.require(mark != NULL, otherwise="drop.failed")
-        f.release(mark)
-        f.require(mark == f.object(None), otherwise="drop.slow")
-    return found.value
-
-
-def _results(f: Builtin, record: Value, shared: tuple[Value, Value, Value]) -> None:
-    """Return new views, with the memory, the counter and the base that they share."""
-    owner, first = record.pointer(Record.OWNER), record.pointer(Record.RESULTS_PLACE)
-    with f.when(record[Record.KIND] == Kind.VIEW):
-        view = f.call("view", first, *shared)
-        f.release(owner)
-        f.returns(view)
-    count = record[Record.RESULTS]
-    views = f.api("PyTuple_New", count)
-    f.require(views != NULL, otherwise="drop.failed")
-    with f.loop(count) as k:
-        view = f.call("view", first + k * (8 * len(Result)), *shared)
-        with f.when(view == NULL):
-            f.release(views)
-            f.goto("drop.failed")
-        f.api("PyTuple_SetItem", views, k, view)
-    f.release(owner)
-    f.returns(views)
-
-
-def _add_view(main: Builtin, plan: ViewPlan, wrapper: Wrapper) -> None:
-    """Add a function that makes a view; it keeps the memory of the first argument alive."""
-    f, (result, memory, counter, base) = main.helper("view", "ptr ptr ptr ptr")
-    flags = memory.field("flags") & result[Result.FLAGS].cast("trunc", "i32")
-    array = new_array(f, result.pointer(Result.DTYPE), result[Result.RANK].cast("trunc", "i32"),
-                      result.pointer(Result.SHAPE), result.pointer(Result.STRIDES),
-                      memory.field("data") + result[Result.OFFSET], flags)
-    f.require(array != NULL)
-    f.retain(memory)
-    with f.when(f.api("PyArray_SetBaseObject", array, memory) != 0):
-        f.release(array)
-        f.returns(NULL)
-    held = {wrapper.layout.counter: counter, plan.base: base, plan.key: result.pointer(Result.KEY)}
-    view = wrapper.wrap(array, held=held)
-    mark = result.pointer(Result.MARK)
-    with f.when(mark != NULL), f.when(f.api("PyObject_SetAttr", view, f.object(plan.mark), mark) != 0):
-        f.release(view)
-        f.returns(NULL)
-    f.returns(view)

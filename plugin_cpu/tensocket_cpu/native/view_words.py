@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .builder import NULL, Value
+from .builder import NULL, Function, Value
 from .builtin import Builtin
 from .guards import int_word
 from .layout import WRITEABLE
@@ -26,85 +26,76 @@ _MIX: Final = 0x9E3779B97F4A7C15
 _WORD: Final = 8
 
 
-def add_helpers(main: Builtin, wrapper: Wrapper) -> None:
-    """Add the functions that ``describe`` calls."""
-    _add_argument(main, wrapper)
-    _add_tensor(main, wrapper)
-    _add_sequence(main)
-    _add_items(main)
-    _add_slice(main)
-    _add_number(main)
+class CallDescription:
+    """The code that writes the words of a call; methods and functions with a parameter ``out`` write helpers."""
 
+    def __init__(self, wrapper: Wrapper) -> None:
+        self._wrapper = wrapper
 
-def describe(f: Builtin, words: Value) -> tuple[Value, Value]:
-    """Write the words of the call; return their number and hash. Go to ``slow`` for unknown arguments."""
-    total = f.arguments()
-    f.require(total <= _ARGUMENTS)
-    words[0] = f.count
-    out = f.variable(words + _WORD)
-    with f.loop(total - f.count) as k:
-        # Names are one object in the whole process.
-        out.value.store((f.names + f.offset("items")).pointer(k))
-        out.value = out.value + _WORD
-    limit = words + _WORD * (WORDS - _ROOM)
-    with f.loop(total) as k:
-        f.require(out.value.compare("ule", limit))
-        out.value = f.call("argument", f.args.pointer(k), k, out.value)
-        f.require(out.value != NULL)
-    size = (out.value.cast("ptrtoint", "i64") - words.cast("ptrtoint", "i64")) >> 3
-    key = f.variable(0)
-    with f.loop(size) as k:
-        product = (key.value ^ words[k]) * (_MIX - (1 << 64))
-        key.value = product ^ product >> 29
-    return size, key.value
+    def write(self, f: Builtin, words: Value) -> tuple[Value, Value]:
+        """Write the words of the call; return their number and hash. Go to ``slow`` for unknown arguments."""
+        total = f.arguments()
+        f.require(total <= _ARGUMENTS)
+        words[0] = f.count
+        out = f.variable(words + _WORD)
+        with f.loop(total - f.count) as k:
+            # Names are one object in the whole process.
+            out.value.store((f.names + f.offset("items")).pointer(k))
+            out.value = out.value + _WORD
+        limit = words + _WORD * (WORDS - _ROOM)
+        with f.loop(total) as k:
+            f.require(out.value.compare("ule", limit))
+            out.value = f.call(self._argument, f.args.pointer(k), k, out.value)
+            f.require(out.value != NULL)
+        size = (out.value.cast("ptrtoint", "i64") - words.cast("ptrtoint", "i64")) >> 3
+        key = f.variable(0)
+        with f.loop(size) as k:
+            product = (key.value ^ words[k]) * (_MIX - (1 << 64))
+            key.value = product ^ product >> 29
+        return size, key.value
 
+    def _argument(self, f: Function, item: Value, number: Value, out: Value) -> None:
+        """Describe the argument of a number; the first one has to be a tensor."""
+        kind, after, tensor = item.field("type"), out + _WORD, self._wrapper.layout.kind
+        out.store(kind)
 
-def _add_argument(main: Builtin, wrapper: Wrapper) -> None:
-    """Add a function that describes an argument and its number; the first one has to be a tensor."""
-    f, (item, number, out) = main.helper("argument", "ptr i64 ptr")
-    kind, after = item.field("type"), out + _WORD
-    out.store(kind)
+        def is_subtype(other: type) -> Value:
+            return f.api("PyType_IsSubtype", kind, f.object(other)) != 0
 
-    def is_subtype(other: type) -> Value:
-        return f.api("PyType_IsSubtype", kind, f.object(other)) != 0
-
-    with f.when(kind == f.object(wrapper.layout.kind)):
-        f.returns(f.call("tensor", item, after))
-    with f.when(kind == f.object(int)):
-        after.store(int_word(item))
+        with f.when(kind == f.object(tensor)):
+            f.returns(f.call(self._tensor, item, after))
+        with f.when(kind == f.object(int)):
+            after.store(int_word(item))
+            f.returns(after + _WORD)
+        with f.when((kind == f.object(tuple)) | (kind == f.object(list))):
+            f.returns(f.call(_sequence, item, after))
+        with f.when(kind == f.object(slice)):
+            f.returns(f.call(_slice, item, after))
+        with f.when(item != f.object(None)):
+            with f.when(is_subtype(tuple)):
+                f.returns(f.call(_sequence, item, after))
+            with f.when(is_subtype(tensor)):
+                f.returns(f.call(self._tensor, item, after))
+            f.require(number != 0)
+        after.store(item)
         f.returns(after + _WORD)
-    with f.when((kind == f.object(tuple)) | (kind == f.object(list))):
-        f.returns(f.call("sequence", item, after))
-    with f.when(kind == f.object(slice)):
-        f.returns(f.call("slice", item, after))
-    with f.when(item != f.object(None)):
-        with f.when(is_subtype(tuple)):
-            f.returns(f.call("sequence", item, after))
-        with f.when(is_subtype(wrapper.layout.kind)):
-            f.returns(f.call("tensor", item, after))
-        f.require(number != 0)
-    after.store(item)
-    f.returns(after + _WORD)
+
+    def _tensor(self, f: Function, item: Value, out: Value) -> None:
+        """Describe the array in a tensor: dtype, rank and flag, sizes and strides."""
+        array = self._wrapper.array(item)
+        rank = array.field("rank").cast("sext", "i64")
+        f.require(rank <= _RANKS)
+        out[0] = array.field("dtype")
+        out[1] = rank | (array.field("flags") & WRITEABLE).cast("sext", "i64")
+        sizes, strides = array.field("shape"), array.field("strides")
+        with f.loop(rank) as k:
+            out[k + 2] = sizes[k]
+            out[k + 2 + rank] = strides[k]
+        f.returns(out + rank * (2 * _WORD) + 2 * _WORD)
 
 
-def _add_tensor(main: Builtin, wrapper: Wrapper) -> None:
-    """Add a function that describes the array in a tensor: dtype, rank and flag, sizes and strides."""
-    f, (item, out) = main.helper("tensor", "ptr ptr")
-    array = wrapper.array(item)
-    rank = array.field("rank").cast("sext", "i64")
-    f.require(rank <= _RANKS)
-    out[0] = array.field("dtype")
-    out[1] = rank | (array.field("flags") & WRITEABLE).cast("sext", "i64")
-    sizes, strides = array.field("shape"), array.field("strides")
-    with f.loop(rank) as k:
-        out[k + 2] = sizes[k]
-        out[k + 2 + rank] = strides[k]
-    f.returns(out + rank * (2 * _WORD) + 2 * _WORD)
-
-
-def _add_number(main: Builtin) -> None:
-    """Add a function that describes an int by its value, and any other object by its identity."""
-    f, (item, out) = main.helper("number", "ptr ptr")
+def _number(f: Function, item: Value, out: Value) -> None:
+    """Describe an int by its value, and any other object by its identity."""
     kind = item.field("type")
     out[0], out[1] = kind, item
     with f.when(kind == f.object(int)):
@@ -112,38 +103,34 @@ def _add_number(main: Builtin) -> None:
     f.returns(out + 2 * _WORD)
 
 
-def _add_slice(main: Builtin) -> None:
-    """Add a function that describes the three parts of a slice."""
-    f, (item, start) = main.helper("slice", "ptr ptr")
-    out = f.variable(start)
+def _slice(f: Function, item: Value, out: Value) -> None:
+    """Describe the three parts of a slice."""
     for k in range(3):
-        out.value = f.call("number", (item + object.__basicsize__).pointer(k), out.value)
-        f.require(out.value != NULL)
-    f.returns(out.value)
+        out = f.call(_number, (item + object.__basicsize__).pointer(k), out)
+        f.require(out != NULL)
+    f.returns(out)
 
 
-def _add_items(main: Builtin) -> None:
-    """Add a function that describes the number of items of a list or tuple, and each of them."""
-    f, (sequence, start) = main.helper("items", "ptr ptr")
+def _items(f: Function, sequence: Value, out: Value) -> None:
+    """Describe the number of items of a list or tuple, and each of them."""
     count = sequence.field("length")
     f.require(count <= _RANKS)
-    start.store(count)
-    items, out = sequence.items(), f.variable(start + _WORD)
+    out.store(count)
+    items, place = sequence.items(), f.variable(out + _WORD)
     with f.loop(count) as k:
         item = items.pointer(k)
         kind = item.field("type")
         with f.when(kind == f.object(slice)):
-            out.value.store(kind)
-            out.value = f.call("slice", item, out.value + _WORD)
+            place.value.store(kind)
+            place.value = f.call(_slice, item, place.value + _WORD)
         with f.otherwise():
-            out.value = f.call("number", item, out.value)
-        f.require(out.value != NULL)
-    f.returns(out.value)
+            place.value = f.call(_number, item, place.value)
+        f.require(place.value != NULL)
+    f.returns(place.value)
 
 
-def _add_sequence(main: Builtin) -> None:
-    """Add a function that describes a list or tuple of integers, or one that holds such a sequence alone."""
-    f, (sequence, out) = main.helper("sequence", "ptr ptr")
+def _sequence(f: Function, sequence: Value, out: Value) -> None:
+    """Describe a list or tuple of integers, or one that holds such a sequence alone."""
     with f.when(sequence.field("length") == 1):
         first = sequence.items().pointer(0)
         kind = first.field("type")
@@ -153,5 +140,5 @@ def _add_sequence(main: Builtin) -> None:
                 is_sequence.value = f.api("PyType_IsSubtype", kind, f.object(tuple)) != 0
             with f.when(is_sequence.value):
                 out[0], out[1] = 1, kind
-                f.returns(f.call("items", first, out + 2 * _WORD))
-    f.returns(f.call("items", sequence, out))
+                f.returns(f.call(_items, first, out + 2 * _WORD))
+    f.returns(f.call(_items, sequence, out))

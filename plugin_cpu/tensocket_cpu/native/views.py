@@ -17,7 +17,7 @@ from tensocket_plugins.contract.plans import RecordedView, ViewPlan
 from ..code.pointers import address_of
 from .builtin import Code, Words
 from .layout import WRITEABLE
-from .view_code import PLACES, Head, Kind, Record, Result, view_code
+from .view_code import PLACES, Head, Kind, Record, Result, ViewCode
 from .view_words import WORDS
 from .wrappers import find_wrapper
 
@@ -53,7 +53,7 @@ class ViewCompiler:
         wrapper = find_wrapper(plan.wrapper)
         if wrapper is None:
             return None
-        f = view_code(self._layout, plan, wrapper)
+        f = ViewCode(self._layout, plan, wrapper)
         return f.compile(self._compiler(), f.name, plan.wrapper, plan.mark)
 
 
