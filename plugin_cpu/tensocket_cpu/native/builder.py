@@ -156,7 +156,6 @@ class Function:
         self.parameters = [Value(self._me, f"%p{k}", type_) for k, type_ in enumerate(types.split())]
         self.table = self.parameters[0]
         self.addresses: list[int] = []
-        self._declarations: set[str] = set()
         self._helpers: dict[str, str] = {}
         self._variables: list[str] = []
         self._lines: list[str] = []
@@ -170,9 +169,8 @@ class Function:
                 self.label(name)
                 self.returns(None if self._returns == "void" else "zeroinitializer")
         head = f"define {self._linkage}{self._returns} @{self.name}({', '.join(map(_typed, self.parameters))}) {{"
-        declarations = [] if self._linkage else sorted(self._declarations)
         helpers = [] if self._linkage else self._helpers.values()
-        return "\n".join([*helpers, *declarations, head, "entry:", *self._variables, *self._lines, "}", ""])
+        return "\n".join([*helpers, head, "entry:", *self._variables, *self._lines, "}", ""])
 
     def _next(self) -> int:
         self._count += 1
@@ -223,7 +221,7 @@ class Function:
 
     def _write_helper(self, write: Callable[..., None], args: Sequence[Operand], returns: str) -> None:
         made = Function(self.layout, write.__name__, " ".join(map(_type, args)), returns, "internal ")
-        made.addresses, made._declarations, made._helpers = self.addresses, self._declarations, self._helpers
+        made.addresses, made._helpers = self.addresses, self._helpers
         self._helpers[write.__name__] = ""  # from now on it may call itself
         write(made, *made.parameters[1:])
         self._helpers[write.__name__] = made.text()
@@ -244,7 +242,7 @@ class Function:
 
     def copy(self, to: Value, source: Value, nbytes: Operand) -> None:
         """Copy bytes."""
-        self._declarations.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+        self._helpers["memcpy"] = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
         self.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {nbytes}, i1 false)")
 
     def stack(self, count: int, type_: str = "i64") -> Value:
@@ -310,15 +308,13 @@ class Function:
         self.label(after)
 
     @contextmanager
-    def loop(self, count: Operand | None = None) -> Iterator[Value]:
-        """Repeat a block, for ever without a count; yield the number of the repetition, which starts at 0."""
+    def loop(self, count: Operand) -> Iterator[Value]:
+        """Repeat a block; yield the number of the repetition, which starts at 0."""
         counter, head, done = self.variable(0), f"loop{self._next()}", f"done{self._next()}"
         self.label(head)
         number = counter.value
-        if count is not None:
-            self._branch(number < count, f"body{self._next()}", done)
+        self._branch(number < count, f"body{self._next()}", done)
         yield number
         counter.value = number + 1
         self.goto(head)
-        if count is not None:
-            self.label(done)
+        self.label(done)

@@ -131,7 +131,7 @@ class ViewCode(Builtin):
 def _find(f: Function, words: Value, size: Value, key: Value) -> None:
     """Write a helper that returns the record of a call, or null."""
     places = f.table.pointer(Head.PLACES)
-    with f.loop() as k:
+    with f.loop(PLACES) as k:
         record = places.pointer(key + k & PLACES - 1)
         f.require(record != NULL)
         f.require(record[Record.HASH] == key, record[Record.COUNT] == size, otherwise="other")
