@@ -111,7 +111,8 @@ def _watch(clock: Clock) -> None:
         clock.wrap(owner, name, "schedule")
     for owner in (compiler, entries):
         clock.wrap(owner, "print_llvm", "print")
-    clock.wrap(entries, "_text", "print")
+    clock.wrap(entries, "_EntryCode", "print")
+    clock.wrap(entries.Builtin, "text", "print")
     clock.wrap(compiler.llvm, "parse_assembly", "parse")
     clock.wrap(compiler.llvm.ModuleRef, "verify", "parse")
     clock.wrap(compiler.llvm.newpassmanagers.ModulePassManager, "run", "passes")

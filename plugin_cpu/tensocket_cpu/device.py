@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from .code.compiler import Compiler
     from .linear.halves import Halves
     from .lowp_gemm.products import LowPrecisionProducts
-    from .native import Layout, ReplayCompiler, Resources, ViewCompiler
+    from .native import ReplayCompiler, Resources, ViewCompiler
     from .threads.workers import Workers
 
 #: The number of elements from which a generated kernel beats NumPy's addition.
@@ -213,27 +213,27 @@ class CpuDevice(OpenDevice):
 
             return make_words(self.compiler, LAYOUT, plan)
         if type(plan) is EntryPlan:
-            return make_entry(self.compiler, LAYOUT, self._shared(LAYOUT), plan, next_path)
+            return make_entry(self.compiler, LAYOUT, self._shared(), plan, next_path)
         if type(plan) is ProductPlan:
             library = self._library()
             return None if library is None else make_product(self.compiler, LAYOUT, library, plan, next_path)
         if type(plan) is JoinPlan:
-            return make_join(self.compiler, LAYOUT, self._shared(LAYOUT), plan, next_path)
+            return make_join(self.compiler, LAYOUT, self._shared(), plan, next_path)
         if type(plan) is ReplayPlan:
-            self._replays = self._replays or ReplayCompiler(lambda: self.compiler, LAYOUT, self._shared(LAYOUT))
+            self._replays = self._replays or ReplayCompiler(lambda: self.compiler, LAYOUT, self._shared())
             return self._replays.compile(plan, next_path)
         if type(plan) is ViewPlan:
             self._views = self._views or ViewCompiler(lambda: self.compiler, LAYOUT)
             return self._views.compile(plan, next_path)
         return None
 
-    def _shared(self, layout: Layout) -> Resources:
+    def _shared(self) -> Resources:
         """Return the addresses of memory and threads, which machine code reads."""
         from .native import Resources
 
         made = self._resources
         if made is None:  # two threads may make one each; both work
-            made = self._resources = Resources(layout)
+            made = self._resources = Resources()
             self.allocator.when_started(made.use_arena)
             self.pool.when_started(made.use_workers)
         return made

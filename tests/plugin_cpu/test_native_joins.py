@@ -234,7 +234,7 @@ def test_results_share_no_memory_with_operands(compiled):
 
 def test_wrappers_of_unknown_layout_and_interpreters_of_unknown_layout_have_no_entry(device, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("tensocket_cpu.native.joins.slot_offsets", lambda wrapper: None)
+        patch.setattr("tensocket_cpu.native.wrappers.slot_offsets", lambda wrapper: None)
         assert device.compile_plan(JoinPlan(bfloat16, WRAPPER), refused) is None
     with monkeypatch.context() as patch:
         patch.setattr("tensocket_cpu.native.LAYOUT", None)

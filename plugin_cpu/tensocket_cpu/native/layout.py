@@ -9,20 +9,28 @@ from __future__ import annotations
 import ctypes
 import sys
 import sysconfig
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 _WORD: Final = 8
+#: Bit of arrays whose elements are aligned.
+ALIGNED: Final = 0x0100
 #: Bits of an array's flags field: C-contiguous and aligned.
-DENSE: Final = 0x0001 | 0x0100
+DENSE: Final = 0x0001 | ALIGNED
 #: Bit of writeable arrays.
 WRITEABLE: Final = 0x0400
-#: Index of ``PyArray_NewFromDescr`` in NumPy's table of C functions, the same since NumPy 1.0.
-_NEW_FROM_DESCR: Final = 94
-#: Index of ``PyArray_SetBaseObject``, the same since NumPy 1.7.
-_SET_BASE_OBJECT: Final = 282
+#: Indices in NumPy's table of C functions, the same since NumPy 1.7.
+_NUMPY_FUNCTIONS: Final = {"PyArray_NewFromDescr": 94, "PyArray_SetBaseObject": 282}
+_PYTHON_FUNCTIONS: Final = (
+    "PyObject_Vectorcall", "Py_IncRef", "Py_DecRef", "PyErr_Clear", "PyContextVar_Set", "PyContextVar_Reset",
+    "PyTuple_Size", "PyTuple_New", "PyTuple_SetItem", "PyList_New", "PyList_GetItem", "PyList_SetItem",
+    "PyLong_FromLongLong", "PyLong_AsLongLongAndOverflow", "PyObject_GetAttr", "PyObject_SetAttr", "PyType_IsSubtype")
+#: The number by which ``PyType_GetSlot`` knows ``tp_new``.
+_TP_NEW: Final = 65
+_P: Final = ctypes.c_void_p
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +40,10 @@ class Layout:
     Attributes:
         type: Offset of any object's type.
         data, rank, shape, strides, dtype, flags: Offsets of an array's fields.
-        new_array: ``PyArray_NewFromDescr``.
-        set_base: ``PyArray_SetBaseObject``.
-        clear: ``PyErr_Clear``.
-        set_variable, reset_variable: ``PyContextVar_Set`` and ``PyContextVar_Reset``.
-        call: ``PyObject_Vectorcall``.
-        retain, release: ``Py_IncRef`` and ``Py_DecRef``.
-        tuple_size, tuple_new, tuple_set: ``PyTuple_Size``, ``PyTuple_New`` and ``PyTuple_SetItem``.
-        list_new, list_get, list_set: ``PyList_New``, ``PyList_GetItem`` and ``PyList_SetItem``.
-        new_integer: ``PyLong_FromLongLong``.
-        get_attribute, set_attribute: ``PyObject_GetAttr`` and ``PyObject_SetAttr``.
-        is_subtype: ``PyType_IsSubtype``.
-        as_integer: ``PyLong_AsLongLongAndOverflow``.
-        new_object: The function that ``object.__new__`` calls.
         number: Offset of a float's value.
         length: Offset of the number of items of a list or tuple.
         items: Offset of a tuple's items, and of the address of a list's.
+        functions: The addresses by the functions' names; ``object_new`` is the one that ``object.__new__`` calls.
     """
 
     type: int
@@ -57,29 +53,10 @@ class Layout:
     strides: int
     dtype: int
     flags: int
-    new_array: int
-    set_base: int
-    clear: int
-    set_variable: int
-    reset_variable: int
-    call: int
-    retain: int
-    release: int
-    tuple_size: int
-    tuple_new: int
-    tuple_set: int
-    list_new: int
-    list_get: int
-    list_set: int
-    new_integer: int
-    get_attribute: int
-    set_attribute: int
-    is_subtype: int
-    as_integer: int
-    new_object: int
     number: int
     length: int
     items: int
+    functions: Mapping[str, int]
 
 
 def _word(address: int) -> int:
@@ -101,28 +78,40 @@ def _specimens() -> list[np.ndarray[Any, Any]]:
 
 def _reads_right(array: np.ndarray[Any, Any], at: Layout) -> bool:
     """Whether the fields of one array match its attributes."""
-    place = id(array)
-    flags = array.flags
+    place, flags = id(array), array.flags
     rank = _half(place + at.rank)
     if rank != array.ndim or _word(place + at.type) != id(np.ndarray) or _word(place + at.dtype) != id(array.dtype):
         return False
     sizes, steps = _word(place + at.shape), _word(place + at.strides)
-    dense = (WRITEABLE if flags.writeable else 0) | (1 if flags.c_contiguous else 0) | (0x100 if flags.aligned else 0)
+    bits = ((WRITEABLE if flags.writeable else 0) | (DENSE & ~ALIGNED if flags.c_contiguous else 0)
+            | (ALIGNED if flags.aligned else 0))
     return (_word(place + at.data) == array.__array_interface__["data"][0]
-            and _half(place + at.flags) & (DENSE | WRITEABLE) == dense
+            and _half(place + at.flags) & (DENSE | WRITEABLE) == bits
             and tuple(_word(sizes + _WORD * k) for k in range(rank)) == array.shape
             and tuple(ctypes.c_int64.from_address(steps + _WORD * k).value for k in range(rank)) == array.strides)
 
 
+def _retain(layout: Layout, value: Any) -> None:
+    ctypes.PYFUNCTYPE(None, ctypes.py_object)(layout.functions["Py_IncRef"])(value)
+
+
+def _new_array(layout: Layout, shape: tuple[int, int], strides: tuple[int, int] | None = None, data: int | None = None,
+               flags: int = 0) -> np.ndarray[Any, Any]:
+    """Make a matrix of float32 by the function in NumPy's table."""
+    create = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, _P, ctypes.c_int, _P, _P, _P, ctypes.c_int, _P)(
+        layout.functions["PyArray_NewFromDescr"])
+    sizes, steps = (None if x is None else ctypes.byref((ctypes.c_ssize_t * 2)(*x)) for x in (shape, strides))
+    dtype = np.dtype(np.float32)
+    _retain(layout, dtype)  # the function takes over one reference
+    made: np.ndarray[Any, Any] = create(np.ndarray, id(dtype), 2, sizes, steps, data, flags, None)
+    return made
+
+
 def _new_array_works(layout: Layout) -> bool:
     """Whether the function in NumPy's table makes an array of a given shape and dtype."""
-    create = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p,
-                               ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(layout.new_array)
-    retain = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(layout.retain)
     dtype = np.dtype(np.float32)
     before = sys.getrefcount(dtype)
-    retain(id(dtype))  # the function takes over one reference
-    made = create(np.ndarray, id(dtype), 2, ctypes.addressof((ctypes.c_ssize_t * 2)(3, 5)), None, None, 0, None)
+    made = _new_array(layout, (3, 5))
     right = type(made) is np.ndarray and made.shape == (3, 5) and made.dtype is dtype and made.flags.c_contiguous
     del made
     return right and sys.getrefcount(dtype) == before
@@ -130,48 +119,16 @@ def _new_array_works(layout: Layout) -> bool:
 
 def _set_base_works(layout: Layout) -> bool:
     """Whether the functions in NumPy's table make an array on the memory of another one."""
-    create = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p,
-                               ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(layout.new_array)
-    retain = ctypes.PYFUNCTYPE(None, ctypes.py_object)(layout.retain)
-    set_base = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.py_object)(layout.set_base)
+    set_base = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.py_object)(
+        layout.functions["PyArray_SetBaseObject"])
     owner = np.arange(6, dtype=np.float32).reshape(2, 3)
-    shape, strides = (ctypes.c_ssize_t * 2)(3, 2), (ctypes.c_ssize_t * 2)(4, 12)
     for flags in (WRITEABLE, 0):
-        retain(owner.dtype)
-        made = create(np.ndarray, id(owner.dtype), 2, ctypes.addressof(shape), ctypes.addressof(strides),
-                      owner.ctypes.data, flags, None)
-        retain(owner)
+        made = _new_array(layout, (3, 2), (4, 12), owner.ctypes.data, flags)
+        _retain(layout, owner)
         right = set_base(made, owner) == 0 and np.array_equal(made, owner.T) and np.shares_memory(made, owner)
         if not right or made.base is None or made.flags.writeable != bool(flags) or made.flags.owndata:
             return False
     return True
-
-
-#: The number by which ``PyType_GetSlot`` knows ``tp_new``.
-_TP_NEW: Final = 65
-
-
-def _functions() -> dict[str, int]:
-    """Return the addresses of the C functions."""
-    api = ctypes.pythonapi
-    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
-    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    capsule = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
-    table = api.PyCapsule_GetPointer(capsule, None)
-    named = {"call": api.PyObject_Vectorcall, "retain": api.Py_IncRef, "release": api.Py_DecRef,
-             "clear": api.PyErr_Clear,
-             "set_variable": api.PyContextVar_Set, "reset_variable": api.PyContextVar_Reset,
-             "tuple_size": api.PyTuple_Size, "tuple_new": api.PyTuple_New,
-             "tuple_set": api.PyTuple_SetItem, "new_integer": api.PyLong_FromLongLong,
-             "list_new": api.PyList_New, "list_get": api.PyList_GetItem, "list_set": api.PyList_SetItem,
-             "get_attribute": api.PyObject_GetAttr, "set_attribute": api.PyObject_SetAttr,
-             "is_subtype": api.PyType_IsSubtype, "as_integer": api.PyLong_AsLongLongAndOverflow}
-    found = {name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in named.items()}
-    api.PyType_GetSlot.restype = ctypes.c_void_p
-    api.PyType_GetSlot.argtypes = [ctypes.py_object, ctypes.c_int]
-    return found | {"new_array": _word(table + _WORD * _NEW_FROM_DESCR),
-                    "set_base": _word(table + _WORD * _SET_BASE_OBJECT),
-                    "new_object": api.PyType_GetSlot(object, _TP_NEW)}
 
 
 def _new_object_works(layout: Layout) -> bool:
@@ -180,7 +137,7 @@ def _new_object_works(layout: Layout) -> bool:
     class Specimen:
         __slots__ = ("x",)
 
-    create = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(layout.new_object)
+    create = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object, _P)(layout.functions["object_new"])
     made = create(Specimen, (), None)
     value = 1.25e-7
     return (type(made) is Specimen and not hasattr(made, "x")
@@ -200,22 +157,36 @@ def _reads_sequences(layout: Layout) -> bool:
     return True
 
 
+_CHECKS: Final[tuple[Callable[[Layout], bool], ...]] = (
+    _new_array_works, _new_object_works, _reads_sequences, _set_base_works)
+
+
+def _functions() -> dict[str, int]:
+    """Return the addresses of the C functions."""
+    api = ctypes.pythonapi
+    found = {name: ctypes.cast(getattr(api, name), _P).value or 0 for name in _PYTHON_FUNCTIONS}
+    api.PyCapsule_GetPointer.restype, api.PyCapsule_GetPointer.argtypes = _P, [ctypes.py_object, ctypes.c_char_p]
+    api.PyType_GetSlot.restype, api.PyType_GetSlot.argtypes = _P, [ctypes.py_object, ctypes.c_int]
+    capsule = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
+    table = api.PyCapsule_GetPointer(capsule, None)
+    found |= {name: _word(table + _WORD * index) for name, index in _NUMPY_FUNCTIONS.items()}
+    return found | {"object_new": api.PyType_GetSlot(object, _TP_NEW)}
+
+
 def find_layout() -> Layout | None:
     """Return the layout of this process; None if the checks fail."""
-    if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != _WORD:
+    if sys.implementation.name != "cpython" or ctypes.sizeof(_P) != _WORD:
         return None
     if sysconfig.get_config_var("Py_GIL_DISABLED") or hasattr(sys, "getobjects"):
         return None  # other object headers: without the interpreter's lock, or with tracing
     header = object.__basicsize__
+    data, rank, shape, strides, _, dtype, flags = (header + _WORD * k for k in range(7))
     try:
-        layout = Layout(header - _WORD, header, header + _WORD, header + 2 * _WORD, header + 3 * _WORD,
-                        header + 5 * _WORD, header + 6 * _WORD, number=header, length=header, items=header + _WORD,
-                        **_functions())
+        layout = Layout(header - _WORD, data, rank, shape, strides, dtype, flags, number=header, length=header,
+                        items=header + _WORD, functions=_functions())
     except (AttributeError, ValueError):  # this NumPy has its table elsewhere
         return None
-    right = all(_reads_right(array, layout) for array in _specimens())
-    right = right and _new_array_works(layout) and _new_object_works(layout) and _reads_sequences(layout)
-    right = right and _set_base_works(layout)
+    right = all(_reads_right(array, layout) for array in _specimens()) and all(check(layout) for check in _CHECKS)
     return layout if right else None
 
 

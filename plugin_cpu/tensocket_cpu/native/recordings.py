@@ -11,10 +11,8 @@ on bytes that no kernel wrote (the border of a padded image, a sum that NumPy be
 
 from __future__ import annotations
 
-import ctypes
-import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -22,8 +20,7 @@ import numpy as np
 from tensocket_plugins.contract.launch_recorder import Call, LaunchRecorder, ValueRange
 from tensocket_plugins.contract.plans import RecordedCall
 
-from ..code.executable import array_slot
-from ..code.pointers import address_of
+from ..code.pointers import POINTER_FIELD, address_of
 
 Array = Any
 #: The alignment of blocks, in bytes.
@@ -34,14 +31,6 @@ _FILLS: Final = (0x00, 0xFF)
 
 class RecordingRefused(Exception):
     """Raised if launches alone do not explain the results of a recorded function."""
-
-
-class OtherBranch(Exception):
-    """Raised if a function found a nonzero element, and took another branch than it takes for zero."""
-
-
-#: The stand-in for the recording of a call that raises ``OtherBranch``.
-OTHER_BRANCH: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +53,37 @@ class Launch:
     """A launch of a kernel, with places instead of addresses.
 
     Attributes:
+        address: The address of the entry.
         words: The words after the slots of the arrays; all words, if ``data`` is given.
         pieces: The most parts of the iterations that are worth a thread.
         data: Positions of the words that are addresses of the arrays; empty if slots come first.
     """
 
-    entry: Any
+    entry: Any = field(compare=False)
+    address: int
     places: tuple[Place, ...]
     written: tuple[bool, ...]
     words: bytes
     count: int
-    pieces: int = 1
-    data: tuple[int, ...] = ()
+    pieces: int
+    data: tuple[int, ...]
+
+    def laid_out(self, addresses: Sequence[int]) -> tuple[Array, int, Sequence[int]]:
+        """Return memory with the words that the entry takes, with arrays at the given addresses.
+
+        Kernels read only the pointers of the arrays in their slots, so a word in front stands for each array.
+
+        Returns:
+            The memory, the index of the first word for the entry, and those of the words with the addresses.
+        """
+        words, first, places = np.frombuffer(self.words, np.uint64), 0, self.data
+        memory = words.copy()
+        if not places:
+            first, places = len(addresses), tuple(range(len(addresses)))
+            memory = np.concatenate([np.zeros(2 * first, np.uint64), words])
+            memory[first: 2 * first] = [address_of(memory) + 8 * k - (POINTER_FIELD or 0) for k in places]
+        memory[list(places)] = addresses
+        return memory, first, places
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +112,13 @@ def span(x: Array) -> int:
     return int(x.itemsize + sum((n - 1) * s for n, s in zip(x.shape, x.strides, strict=True))) if x.size else 0
 
 
+def owner_of(x: Array) -> Array:
+    """Return the array that owns the memory, or the first one on memory of another kind."""
+    while type(x.base) is np.ndarray:
+        x = x.base
+    return x
+
+
 def aligned(nbytes: int) -> Array:
     """Return a new block of bytes, aligned to ``LINE``; reads of whole words at its end stay in its memory."""
     block = np.empty(nbytes + 2 * LINE, np.uint8)
@@ -122,20 +137,12 @@ class Recording:
         zeros: Place and bytes of each element that the function tested; the launches must leave it zero.
         made: The outcome of the call.
 
-    Args:
-        made: The outcome of the call.
-        recorder: The recorder of its launches.
-        operands: The operands.
-
     Raises:
         RecordingRefused: A kernel reads memory of unknown origin or writes to an operand or constant, or no kernel
             wrote a result.
-        OtherBranch: The function found a nonzero element.
     """
 
     def __init__(self, made: RecordedCall, recorder: LaunchRecorder, operands: Sequence[Array | None]) -> None:
-        if not all(zero for _, _, zero in recorder.zeros):
-            raise OtherBranch
         self.made = made
         self._owned: list[tuple[int, int, Place]] = []
         self._declared = [(address_of(x), address_of(x) + span(x), x) for x in recorder.constants if span(x) > 0]
@@ -191,9 +198,11 @@ class Recording:
         launch = call.arguments
         words = launch.words[8 * len(places):]
         if launch.data:
-            words = _replaced(launch.words, launch.data, [0] * len(places))
-        return Launch(call.kernel, tuple(places), tuple(call.written), words, launch.iterations, launch.pieces,
-                      launch.data)
+            cleared = np.frombuffer(launch.words, np.uint64).copy()
+            cleared[list(launch.data)] = 0
+            words = cleared.tobytes()
+        return Launch(call.kernel, call.kernel.address, tuple(places), tuple(call.written), words, launch.iterations,
+                      launch.pieces, launch.data)
 
     def _zero(self, x: Array, number: int) -> tuple[Place, int]:
         place, nbytes = self._place(address_of(x)), x.itemsize
@@ -218,20 +227,13 @@ class Recording:
 
     def same(self, other: Recording) -> bool:
         """Whether two recordings, of calls on operands with different contents, are equal."""
-        mine, others = ([(tuple((launch.entry.address, launch.places, launch.written, launch.words, launch.count,
-                                 launch.pieces, launch.data)
-                                for launch in x.launches), x.ranges, x.zeros, x.blocks, x.made.is_tuple,
-                          [(c.dtype, c.shape, c.strides, c.tobytes()) for c in x.constants],
-                          [(r.dtype, r.shape, r.strides) for r in x.made.arrays])] for x in (self, other))
+        mine, others = ((x.launches, x.ranges, x.zeros, x.blocks, x.made.is_tuple,
+                         [(c.dtype, c.shape, c.strides, c.tobytes()) for c in x.constants],
+                         [(r.dtype, r.shape, r.strides) for r in x.made.arrays]) for x in (self, other))
         return mine == others
 
     def agrees(self, operands: Sequence[Array | None], wanted: Sequence[Array]) -> bool:
-        """Whether the launches alone make the same bytes as the function, whatever the memory held before.
-
-        Args:
-            operands: The operands of a call.
-            wanted: The function's results for them.
-        """
+        """Whether the launches alone make the function's results for operands, whatever the memory held before."""
         for fill in _FILLS:
             memory: dict[str, list[Any]] = {
                 "operand": list(operands), "constant": self.constants,
@@ -239,31 +241,13 @@ class Recording:
             for block in (*memory["result"], *memory["block"]):
                 block.fill(fill)
             for launch in self.launches:
-                run(launch, [address_of(memory[p.kind][p.number]) + p.offset for p in launch.places])
+                words, first, _ = launch.laid_out([address_of(memory[p.kind][p.number]) + p.offset
+                                                   for p in launch.places])
+                launch.entry(words[first:].tobytes(), 0, launch.count)
             made = zip(memory["result"], wanted, strict=True)
             if any(block.tobytes() != _contents(x) for block, x in made):
                 return False
         return True
-
-
-def run(launch: Launch, addresses: Sequence[int]) -> None:
-    """Call a kernel with arrays at other addresses."""
-    if launch.data:
-        launch.entry(_replaced(launch.words, launch.data, addresses), 0, launch.count)
-        return
-    # A kernel reads only the pointers of the arrays in its slots.
-    bytes_at: list[Any] = [(ctypes.c_ubyte * 1).from_address(address) for address in addresses]
-    arrays = [np.frombuffer(x, np.uint8) for x in bytes_at]
-    slots = struct.pack(f"={len(arrays)}Q", *map(array_slot, arrays))
-    launch.entry(slots + launch.words, 0, launch.count)
-
-
-def _replaced(words: bytes, positions: Sequence[int], values: Sequence[int]) -> bytes:
-    """Return words with other values at some positions."""
-    numbers = list(struct.unpack(f"={len(words) // 8}Q", words))
-    for position, value in zip(positions, values, strict=True):
-        numbers[position] = value
-    return struct.pack(f"={len(numbers)}Q", *numbers)
 
 
 def _contents(x: Array) -> bytes:
@@ -274,16 +258,10 @@ def _contents(x: Array) -> bytes:
 
 def _pieces(arrays: Sequence[Array]) -> list[tuple[int, int]]:
     """Return beginning and end of each piece of memory of arrays; overlapping owners form one piece."""
-    owners = {}
-    for x in arrays:
-        owner = x
-        while type(owner.base) is np.ndarray:
-            owner = owner.base
-        owners[id(owner)] = owner
-        # A view may exceed its owner, if that is itself a view of some elements of other memory.
-        owners[id(x)] = x
+    # A view may exceed its owner, if that is itself a view of some elements of other memory.
+    parts = {id(x): x for x in (*map(owner_of, arrays), *arrays)}
     merged: list[tuple[int, int]] = []
-    for first, last in sorted((address_of(x), address_of(x) + span(x)) for x in owners.values() if x.size):
+    for first, last in sorted((address_of(x), address_of(x) + span(x)) for x in parts.values() if x.size):
         if merged and first < merged[-1][1]:
             merged[-1] = merged[-1][0], max(merged[-1][1], last)
         else:

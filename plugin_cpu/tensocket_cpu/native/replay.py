@@ -12,9 +12,7 @@ results; so must the table (``recordings``).
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
@@ -26,13 +24,12 @@ from tensocket_plugins.contract.launch_recorder import ReplayForbiddenError, rec
 from tensocket_plugins.contract.plans import RecordedCall, ReplayPlan, WrapperLayout
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
-from ..code.pointers import POINTER_FIELD, address_of
+from ..code.pointers import address_of
+from .builtin import Code
 from .contents import KINDS, operands_like
-from .entries import Words, make_method
-from .recordings import OTHER_BRANCH, Launch, OtherBranch, Place, Range, Recording, RecordingRefused, aligned, span
-from .replay_code import NAME, RESULTS, Head, replay_text
-from .wrappers import slot_offsets
-from .writer import Text
+from .recordings import Launch, Place, Recording, RecordingRefused, aligned, owner_of, span
+from .replay_code import RESULTS, Head, ReplayCode
+from .wrappers import find_wrapper
 
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
@@ -44,16 +41,17 @@ Function = Callable[..., RecordedCall | None]
 #: The most bytes of an array, and of all memory between launches, which belongs to the recording.
 _BYTES: Final = 1 << 20
 _BLOCKS: Final = 1 << 21
-#: The most operands and kernels of a call; below, the most words of a table for each 16 kernels.
+#: The most operands and kernels of a call.
 _OPERANDS: Final = 16
 _CALLS: Final = 64
 #: The most seconds of a call, which holds the interpreter's lock; beyond, the time between launches matters little.
 _LONGEST: Final = 1e-3
-_WORDS: Final = 1 << 10
 #: The byte that fills memory before the trial of a call, and the number of such blocks for each result.
 _MARK: Final = 0xA5
 _MARKED: Final = 4
 _MASK: Final = (1 << 64) - 1
+#: The stand-in for the recording of a call that took another branch than others.
+_OTHER_BRANCH: Final = object()
 
 
 class ReplayCompiler:
@@ -61,7 +59,7 @@ class ReplayCompiler:
 
     def __init__(self, compiler: Callable[[], Compiler], layout: Layout, resources: Resources) -> None:
         self._compiler, self._layout, self._resources = compiler, layout, resources
-        self._codes: dict[type, _Code | None] = {}
+        self._codes: dict[type, Code | None] = {}
 
     @quiet  # warnings about the contents of trial operands do not concern the program
     def compile(self, plan: ReplayPlan, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -76,133 +74,110 @@ class ReplayCompiler:
             return None
         draws += [operands_like(given, kind, first.ranges) for kind in range(1, KINDS)]
         recordings = [first, *[_recorded(function, contents, plan) for contents in draws[1:]]]
-        if not all(x is OTHER_BRANCH or (x is not None and first.same(x)) for x in recordings):
+        if not all(x is _OTHER_BRANCH or (x is not None and first.same(x)) for x in recordings):
             return None
-        if not all(x is OTHER_BRANCH or x.agrees(contents, x.made.arrays)
+        if not all(x is _OTHER_BRANCH or x.agrees(contents, x.made.arrays)
                    for x, contents in zip(recordings[1:3], draws[1:3], strict=True)):
             return None
         wrapper = first.made.wrappers[0]
         code = self._code(wrapper)
-        table = None if code is None else _table(code, first, dict(zip(operands, draws[0], strict=True)), trailing)
-        if code is None or table is None:
+        if code is None:
             return None
-        compiled = make_method(NAME, code.address, table)
+        table = _Table(code, first, dict(zip(operands, draws[0], strict=True)), trailing, next_path).words
+        compiled = code.method(table)
         calls = [_wrapped(compiled, dict(zip(operands, contents, strict=True)), trailing, wrapper)
                  for contents in draws]
-        if not all(call() is None if x is OTHER_BRANCH else _agrees(call, x.made, contents, wrapper.array)
+        if not all(call() is None if x is _OTHER_BRANCH else _agrees(call, x.made, contents, wrapper.array)
                    for x, contents, call in zip(recordings, draws, calls, strict=True)):
             return None
         if _seconds(calls[0]) > _LONGEST:
             return None
-        table.lead_to(next_path)
+        table[Head.NEXT_PATH] = id(next_path)
         return compiled
 
-    def _code(self, wrapper: WrapperLayout) -> _Code | None:
-        if wrapper.kind not in self._codes:
-            offsets = slot_offsets(wrapper)
+    def _code(self, layout: WrapperLayout) -> Code | None:
+        if layout.kind not in self._codes:
+            wrapper = find_wrapper(layout)
             code = None
-            if offsets is not None:
-                w = Text()
-                w.addresses = [0] * len(Head)
-                text = replay_text(w, self._layout, self._resources, wrapper, offsets)
-                (address,), library = self._compiler().compile_text(NAME, text, [NAME])
-                code = _Code(address, w.addresses[len(Head):], library)
-            self._codes[wrapper.kind] = code
-        return self._codes[wrapper.kind]
-
-
-@dataclass(frozen=True, slots=True)
-class _Code:
-    """The machine code, and the addresses that follow the head in each of its tables."""
-
-    address: int
-    functions: Sequence[int]
-    library: Any
+            if wrapper is not None:
+                f = ReplayCode(self._layout, self._resources, wrapper)
+                code = f.compile(self._compiler(), f.name, layout)
+            self._codes[layout.kind] = code
+        return self._codes[layout.kind]
 
 
 def _declined(*args: Any) -> None:
     """Serve as the next path of a table on trial."""
 
 
-class _Table(Words):
-    """A table, with the owners of its addresses."""
+class _Table:
+    """The writer of a recording as a table.
 
-    def lead_to(self, next_path: Callable[..., Any]) -> None:
-        """Hand calls with other operands to a function."""
-        self[Head.NEXT_PATH] = id(next_path)
-        self.next_path = next_path
+    Attributes:
+        words: The words of the head, and the addresses that the code uses.
+    """
 
+    def __init__(self, code: Code, known: Recording, operands: Mapping[int, Array | None], trailing: Mapping[int, Any],
+                 next_path: Callable[..., Any]) -> None:
+        self.words = code.table()
+        self._known, self._operands, self._memory = known, operands, [aligned(nbytes) for nbytes in known.blocks]
+        self._blocks = [*self._memory]
+        self._patches: list[list[int]] = []
+        # The recording keeps kernels and its arrays' dtypes alive.
+        self.words.alive = known, self._memory, operands, trailing, code, next_path
+        results = zip(known.made.arrays, known.made.wrappers, strict=True)
+        self._put_part(Head.OPERANDS, [self._operand(k, x) for k, x in operands.items()])
+        self._put_part(Head.TRAILING, [[k, id(value)] for k, value in trailing.items()])
+        self._put_part(Head.RESULTS, [self._result(x, wrapper) for x, wrapper in results])
+        self._put_part(Head.KERNELS, [self._kernel(launch) for launch in known.launches])
+        self._put_part(Head.PATCHES, self._patches)
+        self._put_part(Head.RANGES, [[x.operand, x.count, x.low, max(x.high - x.low, 0), x.other]
+                                     for x in known.ranges if x.checked])
+        self._put_part(Head.ZEROS, [[self._address(place), (1 << 8 * nbytes) - 1] for place, nbytes in known.zeros])
+        self.words[Head.IS_TUPLE] = known.made.is_tuple
+        self.words[Head.DIVIDED] = any(launch.pieces > 1 for launch in known.launches)
+        self.words[Head.ARGUMENTS] = max((*operands, *trailing)) + 1
+        self.words[Head.NEXT_PATH] = id(_declined)
 
-class _Writer:
-    """The writer of one table; records follow the head."""
+    def _put(self, values: Sequence[int]) -> int:
+        """Write words; return their address."""
+        self._memory.append(np.array([value & _MASK for value in values], np.uint64))
+        return address_of(self._memory[-1])
 
-    def __init__(self, code: _Code, kernels: int) -> None:
-        self.table = _Table(_WORDS * (1 + kernels // 16), np.uint64)
-        self.table[:] = 0
-        self.table.lead_to(_declined)
-        self._used = len(Head)
-        self.put(code.functions)
-
-    def put(self, values: Sequence[int]) -> int:
-        """Write words; return their address.
-
-        Raises:
-            IndexError: The table is full.
-        """
-        begin, self._used = self._used, self._used + len(values)
-        if self._used > self.table.size:
-            raise IndexError("a table of launches is full")
-        self.table[begin: self._used] = [value & _MASK for value in values]
-        return address_of(self.table) + 8 * begin
-
-    def part(self, head: Head, records: Sequence[Sequence[int]]) -> None:
+    def _put_part(self, head: Head, records: Sequence[Sequence[int]]) -> None:
         """Write records; store their number and address in the head."""
-        self.table[head] = len(records)
-        self.table[head + 1] = self.put([word for record in records for word in record])
+        self.words[head] = len(records)
+        self.words[head + 1] = self._put([word for record in records for word in record])
 
-    def operand(self, position: int, x: Array | None) -> list[int]:
+    def _operand(self, position: int, x: Array | None) -> list[int]:
         """Return the record of an operand."""
-        return [position, 0, 0, 0] if x is None else [position, id(x.dtype), x.ndim, self.put([*x.shape, *x.strides])]
+        return [position, 0, 0, 0] if x is None else [position, id(x.dtype), x.ndim, self._put([*x.shape, *x.strides])]
 
-    def result(self, x: Array, wrapper: WrapperLayout) -> list[int]:
+    def _result(self, x: Array, wrapper: WrapperLayout) -> list[int]:
         """Return the record of a result."""
         values = [value if x.ndim else value_0d for _, value, value_0d in wrapper.slots]
-        return [id(x.dtype), x.ndim, self.put(x.shape), self.put(x.strides), x.nbytes, *map(id, values)]
+        return [id(x.dtype), x.ndim, self._put(x.shape), self._put(x.strides), x.nbytes, *map(id, values)]
 
-    def range(self, known: Range) -> list[int]:
-        """Return the record of the values that an operand may have."""
-        return [known.operand, known.count, known.low, max(known.high - known.low, 0), known.other]
+    def _address(self, place: Place) -> int:
+        """Return the address of a constant or block, and 0 for arrays of each call."""
+        owners = {"constant": self._known.constants, "block": self._blocks}.get(place.kind)
+        return 0 if owners is None else address_of(owners[place.number]) + place.offset
 
-    def kernel(self, launch: Launch, fixed: Callable[[Place], int], operands: int
-               ) -> tuple[list[int], list[list[int]]]:
-        """Return the record of a kernel, and those of the addresses that change with every call.
-
-        Args:
-            launch: The launch.
-            fixed: Returns the address of a constant or block.
-            operands: The number of operands: the numbers of results follow theirs.
-        """
-        moving = [place.kind in ("operand", "result") for place in launch.places]
-        given = [0 if moves else fixed(place) for place, moves in zip(launch.places, moving, strict=True)]
-        words = list(struct.unpack(f"={len(launch.words) // 8}Q", launch.words))
-        if launch.data:  # a library's words have the addresses themselves
-            for position, address in zip(launch.data, given, strict=True):
-                words[position] = address
-            slots = self.put(words)
-            places = [slots + 8 * position for position in launch.data]
-        else:
-            cells = self.put(given)
-            places = [cells + 8 * k for k in range(len(given))]
-            slots = self.put([*[place - (POINTER_FIELD or 0) for place in places], *words])
-        patches = [[places[k], place.number + (operands if place.kind == "result" else 0), place.offset]
-                   for k, place in enumerate(launch.places) if moving[k]]
-        return [launch.entry.address, slots, launch.count, launch.pieces], patches
+    def _kernel(self, launch: Launch) -> list[int]:
+        """Return the record of a kernel; note those of the addresses that change with every call."""
+        memory, first, places = launch.laid_out([self._address(place) for place in launch.places])
+        self._memory.append(memory)
+        # The numbers of results follow those of operands.
+        numbers = {"operand": 0, "result": len(self._operands)}
+        self._patches += [[address_of(memory) + 8 * k, numbers[place.kind] + place.number, place.offset]
+                          for k, place in zip(places, launch.places, strict=True) if place.kind in numbers]
+        return [launch.address, address_of(memory) + 8 * first, launch.count, launch.pieces]
 
 
 def _recorded(function: Function, operands: Sequence[Array | None], plan: ReplayPlan) -> Any:
     """Record a function on operands.
 
-    Return a ``Recording``; ``OTHER_BRANCH`` if the function took another branch than other calls; None if launches
+    Return a ``Recording``; ``_OTHER_BRANCH`` if the function took another branch than other calls; None if launches
     alone do not make its results.
     """
     before = _bytes(operands)
@@ -211,7 +186,7 @@ def _recorded(function: Function, operands: Sequence[Array | None], plan: Replay
             made, recorder = record_launches(partial(function, *operands), wants_kernels=plan.wants_kernels,
                                              rounds_freely=plan.rounds_freely)
             if not all(zero for _, _, zero in recorder.zeros):
-                return OTHER_BRANCH
+                return _OTHER_BRANCH
             if plan.wants_kernels and not plan.rounds_freely and not _equal(made, function(*operands)):
                 return None
     except ReplayForbiddenError:
@@ -223,8 +198,6 @@ def _recorded(function: Function, operands: Sequence[Array | None], plan: Replay
         return None
     try:
         return Recording(made, recorder, operands)
-    except OtherBranch:
-        return OTHER_BRANCH
     except RecordingRefused:
         return None
 
@@ -242,36 +215,6 @@ def _bits(x: Array) -> bytes:
     if parts.dtype.kind == "f":
         parts[np.isnan(parts)] = np.nan
     return bytes(parts.tobytes())
-
-
-def _table(code: _Code, known: Recording, operands: Mapping[int, Array | None], trailing: Mapping[int, Any]
-           ) -> _Table | None:
-    """Write a recording as a table; return None if it is too large."""
-    w = _Writer(code, len(known.launches))
-    made, blocks = known.made, [aligned(nbytes) for nbytes in known.blocks]
-
-    def fixed(place: Place) -> int:
-        owner = known.constants if place.kind == "constant" else blocks
-        return address_of(owner[place.number]) + place.offset
-
-    try:
-        w.part(Head.OPERANDS, [w.operand(k, x) for k, x in operands.items()])
-        w.part(Head.TRAILING, [[k, id(value)] for k, value in trailing.items()])
-        w.part(Head.RESULTS, [w.result(x, wrapper) for x, wrapper in zip(made.arrays, made.wrappers, strict=True)])
-        pairs = [w.kernel(launch, fixed, len(operands)) for launch in known.launches]
-        kernels, patches = [kernel for kernel, _ in pairs], [patch for _, patch in pairs]
-        w.part(Head.KERNELS, kernels)
-        w.part(Head.PATCHES, [patch for some in patches for patch in some])
-        w.part(Head.RANGES, [w.range(item) for item in known.ranges if item.checked])
-        w.part(Head.ZEROS, [[fixed(place), (1 << 8 * nbytes) - 1] for place, nbytes in known.zeros])
-    except IndexError:
-        return None
-    w.table[Head.IS_TUPLE] = made.is_tuple
-    w.table[Head.DIVIDED] = any(launch.pieces > 1 for launch in known.launches)
-    w.table[Head.ARGUMENTS] = max((*operands, *trailing)) + 1
-    # The recording keeps kernels and its arrays' dtypes alive.
-    w.table.alive = known, blocks, operands, trailing, code
-    return w.table
 
 
 def _wrapped(compiled: Callable[..., Any], operands: Mapping[int, Array | None], trailing: Mapping[int, Any],
@@ -327,7 +270,5 @@ def _small(x: Array) -> bool:
 
 def _whole(x: Array) -> bool:
     """Whether an array covers all of its owner's memory without gaps, in any order of dimensions."""
-    owner = x
-    while type(owner.base) is np.ndarray:
-        owner = owner.base
+    owner = owner_of(x)
     return bool(span(x) == x.nbytes == owner.nbytes and address_of(x) == address_of(owner))

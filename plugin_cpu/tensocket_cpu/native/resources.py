@@ -14,33 +14,27 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ..code.immortal import immortal
+from ..memory.allocator import POOLED
 from ..threads.worker_code import FIELDS
+from .builder import NULL, Function, Operand, Value
 
 if TYPE_CHECKING:
     from ..memory.arena import Arena
     from ..threads.workers import Workers
-    from .layout import Layout
 
-#: The words of the block. C functions: ``PyArray_NewFromDescr``, ``Py_IncRef``, ``Py_DecRef``, ``PyErr_Clear``.
-#: The class of arrays. ``PyContextVar_Set`` and ``PyContextVar_Reset``; NumPy's variable and the pool's handler, or 0.
-#: Addresses of the number of allocations until one has to fail, for tests, of the workers' ``run``, and of their shared
-#: memory, or 0.
-_WORDS: Final = ("create", "retain", "release", "clear", "kind", "set", "reset", "variable", "handler",
-                 "countdown", "run", "pool")
+#: The words of the block: NumPy's context variable and the pool's handler, or 0; addresses of the number of allocations
+#: until one has to fail, for tests, of the workers' ``run``, and of their shared memory, or 0.
+_WORDS: Final = ("variable", "handler", "countdown", "run", "pool")
 
 
 class Resources:
-    """The block of one device. Machine code is never unloaded, so the block lives as long as the process.
+    """The block of one device, and helpers of machine code, which the docstrings of their writers describe.
 
-    Attributes:
-        address: The address of the block.
+    Machine code is never unloaded, so the block lives as long as the process.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self) -> None:
         self._words = immortal((ctypes.c_uint64 * len(_WORDS))())
-        self.address = ctypes.addressof(self._words)
-        self._put(create=layout.new_array, retain=layout.retain, release=layout.release, clear=layout.clear,
-                  kind=id(np.ndarray), set=layout.set_variable, reset=layout.reset_variable)
 
     def use_arena(self, arena: Arena) -> None:
         """Let large results come from a pool in machine code."""
@@ -57,89 +51,56 @@ class Resources:
         for name, word in words.items():
             self._words[_WORDS.index(name)] = word
 
+    def _word(self, f: Function, name: str) -> Value:
+        return f.known(ctypes.addressof(self._words)).pointer(_WORDS.index(name))
 
-def resources_text(pooled: int) -> str:
-    """Return LLVM IR of three internal functions.
+    def divide(self, f: Function, kernel: Value, slots: Value, count: Value, pieces: Value) -> None:
+        """Run a kernel."""
+        run_divided(self._word(f, "run"), self._word(f, "pool"), kernel, slots, count, pieces)
+        f.returns()
 
-    ``@allocate(block, dtype, rank, sizes, strides, nbytes)`` returns a new array; null, and no error, if the next path
-    has to allocate. ``@divide(block, kernel, slots, count, pieces)`` runs a kernel. ``@ready(block)`` tells whether
-    workers run.
+    def ready(self, f: Function) -> None:
+        """Tell whether workers run."""
+        pool = self._word(f, "pool")
+        f.require(pool != NULL)
+        most = f.op("i64", f"load atomic i64, ptr {pool + FIELDS['most']} acquire, align 8")
+        f.returns(most > 0)
 
-    Args:
-        pooled: The bytes from which an array's memory comes from the pool.
-    """
-    loads = "\n".join(f"  %{name}.at = getelementptr i64, ptr %block, i64 {k}\n  %{name} = load ptr, ptr %{name}.at"
-                      for k, name in enumerate(_WORDS))
-    return _TEXT.replace("$loads", loads).replace("$pooled", str(pooled)).replace("$most", str(FIELDS["most"]))
+    def allocate(self, f: Function, dtype: Value, rank: Value, sizes: Value, strides: Value, nbytes: Value) -> None:
+        """Return a new array; null, and no error, if the next path has to allocate."""
+        is_large = nbytes.compare("uge", POOLED)
+        token = f.variable(NULL)
+        with f.when(is_large):
+            handler = self._word(f, "handler")
+            f.require(handler != NULL)
+            f.require(self._word(f, "countdown")[0] == 0)
+            token.value = f.api("PyContextVar_Set", self._word(f, "variable"), handler)
+            with f.when(token.value == NULL):
+                f.api("PyErr_Clear")
+                f.returns(NULL)
+        made = new_array(f, dtype, rank, sizes, strides)
+        with f.when(made == NULL):
+            f.api("PyErr_Clear")
+        with f.when(is_large):
+            failed = f.api("PyContextVar_Reset", self._word(f, "variable"), token.value)
+            f.release(token.value)
+            with f.when(failed != 0):
+                f.api("PyErr_Clear")
+        f.returns(made)
 
 
-_TEXT: Final = """\
-define internal ptr @allocate(ptr %block, ptr %dtype, i32 %rank, ptr %sizes, ptr %strides, i64 %nbytes) {
-entry:
-$loads
-  %large = icmp uge i64 %nbytes, $pooled
-  br i1 %large, label %pooled, label %make
-pooled:
-  %none = icmp eq ptr %handler, null
-  br i1 %none, label %refuse, label %started
-started:
-  %left = load i64, ptr %countdown
-  %counts = icmp ne i64 %left, 0
-  br i1 %counts, label %refuse, label %choose
-choose:
-  %given = call ptr %set(ptr %variable, ptr %handler)
-  %failed = icmp eq ptr %given, null
-  br i1 %failed, label %forget, label %make
-make:
-  %token = phi ptr [ null, %entry ], [ %given, %choose ]
-  call void %retain(ptr %dtype)
-  %made = call ptr %create(ptr %kind, ptr %dtype, i32 %rank, ptr %sizes, ptr %strides, ptr null, i32 0, ptr null)
-  %lost = icmp eq ptr %made, null
-  br i1 %lost, label %clean, label %restore
-clean:
-  call void %clear()
-  br label %restore
-restore:
-  br i1 %large, label %back, label %out
-back:
-  %stuck = call i32 %reset(ptr %variable, ptr %token)
-  call void %release(ptr %token)
-  %wrong = icmp ne i32 %stuck, 0
-  br i1 %wrong, label %keep, label %out
-keep:
-  call void %clear()
-  br label %out
-out:
-  ret ptr %made
-forget:
-  call void %clear()
-  br label %refuse
-refuse:
-  ret ptr null
-}
-define internal void @divide(ptr %block, ptr %kernel, ptr %slots, i64 %count, i64 %pieces) {
-entry:
-$loads
-  %several = icmp sgt i64 %pieces, 1
-  br i1 %several, label %together, label %alone
-together:
-  call void %run(ptr %pool, ptr %kernel, ptr %slots, i64 %count, i64 %pieces)
-  ret void
-alone:
-  call void %kernel(ptr %slots, i64 0, i64 %count)
-  ret void
-}
-define internal i1 @ready(ptr %block) {
-entry:
-$loads
-  %none = icmp eq ptr %pool, null
-  br i1 %none, label %no, label %look
-look:
-  %at = getelementptr i8, ptr %pool, i64 $most
-  %most = load atomic i64, ptr %at acquire, align 8
-  %some = icmp sgt i64 %most, 0
-  ret i1 %some
-no:
-  ret i1 false
-}
-"""
+def new_array(f: Function, dtype: Value, rank: Value, sizes: Operand, strides: Operand = NULL, data: Operand = NULL,
+              flags: Value | None = None) -> Value:
+    """Make an array; null, and an error, if there is no memory."""
+    f.retain(dtype)
+    return f.api("PyArray_NewFromDescr", f.object(np.ndarray), dtype, rank, sizes, strides, data,
+                 f.constant(0, "i32") if flags is None else flags, NULL)
+
+
+def run_divided(run: Value, pool: Value, kernel: Value, slots: Value, count: Value, pieces: Value) -> None:
+    """Run a kernel, with workers if there are pieces for several, and if ``run`` is not null."""
+    f = kernel.function
+    with f.when((pieces > 1) & (run != NULL)):
+        f.call(run, pool, kernel, slots, count, pieces, returns="void")
+    with f.otherwise():
+        f.call(kernel, slots, 0, count, returns="void")

@@ -12,6 +12,7 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,6 +24,8 @@ from ..code.executable import LaunchWords, array_slot
 from ..code.pointers import address_of
 from ..threads.pool import ThreadPool
 from ..threads.streams import CpuQueue
+from .builder import Function
+from .resources import run_divided
 
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
@@ -31,55 +34,25 @@ _NAME: Final = "tensocket_tape"
 #: Words of a record.
 _RECORD: Final = 4
 _WORD: Final = 8
-_TEXT: Final = f"""\
-define void @{_NAME}(ptr %records, i64 %count, ptr %run, ptr %pool) {{
-entry:
-  %shared = icmp ne ptr %run, null
-  br label %next
-next:
-  %k = phi i64 [0, %entry], [%k.next, %done]
-  %more = icmp slt i64 %k, %count
-  br i1 %more, label %one, label %out
-one:
-  %at = mul i64 %k, {_RECORD}
-  %record = getelementptr i64, ptr %records, i64 %at
-  %words.at = getelementptr i64, ptr %record, i64 1
-  %count.at = getelementptr i64, ptr %record, i64 2
-  %pieces.at = getelementptr i64, ptr %record, i64 3
-  %code = load ptr, ptr %record
-  %words = load ptr, ptr %words.at
-  %iterations = load i64, ptr %count.at
-  %pieces = load i64, ptr %pieces.at
-  %several = icmp sgt i64 %pieces, 1
-  %divided = and i1 %several, %shared
-  br i1 %divided, label %divide, label %alone
-divide:
-  call void %run(ptr %pool, ptr %code, ptr %words, i64 %iterations, i64 %pieces)
-  br label %done
-alone:
-  call void %code(ptr %words, i64 0, i64 %iterations)
-  br label %done
-done:
-  %k.next = add i64 %k, 1
-  br label %next
-out:
-  ret void
-}}
-"""
+_FLOAT: Final = struct.Struct("=d")
+_DOUBLE: Final = struct.Struct("=Q")
+
+
+@cache
+def _text() -> str:
+    """Return the LLVM IR of ``walk(records, count, run, pool)``; ``run`` is null if threads do not divide launches."""
+    f = Function(None, _NAME, "ptr i64 ptr ptr", "void")
+    records, count, run, pool = f.parameters
+    with f.loop(count) as k:
+        record = records + k * (_RECORD * _WORD)
+        run_divided(run, pool, record.pointer(0), record.pointer(1), record[2], record[3])
+    f.returns()
+    return f.text()
 
 
 def make_tape(compiler: Compiler, pool: ThreadPool, plan: TapePlan
               ) -> Callable[[Sequence[Any], Sequence[int | float], Stream | None], None]:
-    """Compile a tape.
-
-    Args:
-        compiler: The compiler of the machine code.
-        pool: The threads that large launches are divided over.
-        plan: The launches.
-
-    Raises:
-        KernelError: LLVM cannot compile the walk.
-    """
+    """Compile a tape; the threads of the pool divide large launches."""
     return _Tape(compiler, pool, plan)
 
 
@@ -87,7 +60,7 @@ class _Tape:
     """The table of a tape. It keeps alive all that its words refer to."""
 
     def __init__(self, compiler: Compiler, pool: ThreadPool, plan: TapePlan) -> None:
-        address, self._library = compiler.compile_once(_TEXT, _NAME)
+        address, self._library = compiler.compile_once(_text(), _NAME)
         pointer, word = ctypes.c_void_p, ctypes.c_int64
         self._walk = ctypes.CFUNCTYPE(None, pointer, word, pointer, pointer)(address)
         self._pool, self._calls = pool, plan.calls
@@ -111,8 +84,7 @@ class _Tape:
             return
         view = self._view
         with self._lock:
-            for place, objects, addresses in self._patches:
-                array = arrays[place]
+            for array, (objects, addresses) in zip(arrays, self._patches, strict=True):
                 if objects:
                     slot = array_slot(array)
                     for at in objects:
@@ -130,20 +102,15 @@ class _Tape:
             self._walk(address_of(self._records), len(self._calls), run, pool)
 
 
-_FLOAT: Final = struct.Struct("=d")
-_DOUBLE: Final = struct.Struct("=Q")
-
-
 def _patches(plan: TapePlan, launches: Sequence[LaunchWords], begins: Any
-             ) -> list[tuple[int, list[int], list[int]]]:
+             ) -> list[tuple[list[int], list[int]]]:
     """Return, for each array that changes, the words that refer to it by object and by address."""
-    found: list[tuple[int, list[int], list[int]]] = [(k, [], []) for k in range(len(plan.changing))]
+    found: list[tuple[list[int], list[int]]] = [([], []) for _ in plan.changing]
     places = {id(x): k for k, x in enumerate(plan.changing)}
     for call, launch, begin in zip(plan.calls, launches, begins, strict=False):
         for k, array in enumerate(call.arrays):
             place = places.get(id(array))
             if place is not None:
                 at = int(begin) + (launch.data[k] if launch.data else k)
-                _, objects, addresses = found[place]
-                (addresses if launch.data else objects).append(at)
+                found[place][bool(launch.data)].append(at)
     return found

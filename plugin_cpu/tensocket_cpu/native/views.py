@@ -15,12 +15,11 @@ import numpy as np
 from tensocket_plugins.contract.plans import RecordedView, ViewPlan
 
 from ..code.pointers import address_of
-from .entries import Words, make_method
+from .builtin import Code, Words
 from .layout import WRITEABLE
-from .view_code import NAME, PLACES, Head, Kind, Record, Result, view_text
+from .view_code import PLACES, Head, Kind, Record, Result, ViewCode
 from .view_words import WORDS
-from .wrappers import slot_offsets
-from .writer import Text
+from .wrappers import find_wrapper
 
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
@@ -40,7 +39,7 @@ class ViewCompiler:
 
     def __init__(self, compiler: Callable[[], Compiler], layout: Layout) -> None:
         self._compiler, self._layout = compiler, layout
-        self._codes: dict[type, tuple[int, list[int], Any] | None] = {}
+        self._codes: dict[type, Code | None] = {}
 
     def compile(self, plan: ViewPlan, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the function; None for a wrapper of an unknown layout."""
@@ -50,31 +49,22 @@ class ViewCompiler:
         code = self._codes[kind]
         return None if code is None else ViewTable(plan, code, next_path).function
 
-    def _code(self, plan: ViewPlan) -> tuple[int, list[int], Any] | None:
-        offsets = slot_offsets(plan.wrapper)
-        if offsets is None:
+    def _code(self, plan: ViewPlan) -> Code | None:
+        wrapper = find_wrapper(plan.wrapper)
+        if wrapper is None:
             return None
-        w = Text()
-        w.addresses = [0] * len(Head)
-        text = view_text(w, self._layout, plan, offsets)
-        (address,), library = self._compiler().compile_text(NAME, text, [NAME])
-        return address, w.addresses[len(Head):], (library, plan.wrapper, plan.mark)
+        f = ViewCode(self._layout, plan, wrapper)
+        return f.compile(self._compiler(), f.name, plan.wrapper, plan.mark)
 
 
 class ViewTable:
-    """The records of one function.
-
-    Args:
-        plan: The plan.
-        code: The address of the machine code, the addresses that it uses, and the owner of both.
-        next_path: Serves all other calls.
+    """The records of one function, which the next path serves in all other calls.
 
     Attributes:
         function: The function.
     """
 
-    def __init__(self, plan: ViewPlan, code: tuple[int, list[int], Any], next_path: Callable[..., Any]) -> None:
-        address, functions, owner = code
+    def __init__(self, plan: ViewPlan, code: Code, next_path: Callable[..., Any]) -> None:
         self._plan, self._next_path = plan, next_path
         self._words, self._missed = np.zeros((2, WORDS), np.uint64)
         self._places = np.zeros(PLACES, np.uint64)
@@ -82,13 +72,12 @@ class ViewTable:
         self._once: set[int] = set()
         self._rounds = self._noted = self._refused = 0
         miss = self._miss
-        table = self._table = Words(len(Head) + len(functions), np.uint64)
-        table[len(Head):] = functions
+        table = self._table = code.table()
         table[Head.NEXT_PATH], table[Head.MISS], table[Head.OVERRIDES] = id(next_path), id(miss), id(plan.overrides)
         table[Head.PLACES], table[Head.WORDS] = address_of(self._places), address_of(self._words)
         table[Head.MISSED_WORDS] = address_of(self._missed)
-        table.alive = plan, next_path, miss, owner, self._places, self._words, self._missed
-        self.function = make_method(NAME, address, table)
+        table.alive = plan, next_path, miss, code, self._places, self._words, self._missed
+        self.function = code.method(table)
 
     def _miss(self, *args: Any, **named: Any) -> Any:
         """Serve a call without a record, and add one."""
@@ -118,14 +107,12 @@ class ViewTable:
             if self._refused == _REFUSED:
                 self._stop()
             return
-        if found is args[0]:
-            record = self._record(words, key, Kind.SAME, [])
-        elif found is None:
-            record = self._record(words, key, Kind.OTHER, [])
+        if found is None or found is args[0]:
+            record = self._record(words, key, Kind.OTHER if found is None else Kind.SAME, [])
         else:
-            views = found if isinstance(found, tuple) else (found,)
+            source = getattr(args[0], plan.wrapper.array)
             record = self._record(words, key, Kind.VIEWS if isinstance(found, tuple) else Kind.VIEW,
-                                  [_result(x, getattr(args[0], plan.wrapper.array)) for x in views])
+                                  [_result(x, source) for x in _several(found)])
         # Arguments whose identity the words hold stay alive; tensors, and the memory of views, don't.
         kind = plan.wrapper.kind
         record.alive = record.alive, [x for x in (*args, *named.values()) if not isinstance(x, kind)]
@@ -156,13 +143,14 @@ class ViewTable:
 
     def _agrees(self, wanted: Any, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
         """Whether the machine code makes the views that the plan's function made."""
-        made = self.function(*args, **named)
-        if isinstance(wanted, tuple) != (type(made) is tuple):
-            return False
-        plan = self._plan
-        return all(_same(getattr(x, plan.wrapper.array), y.array) and getattr(x, plan.key) == y.key
-                   for x, y in zip(made if type(made) is tuple else (made,),
-                                   wanted if isinstance(wanted, tuple) else (wanted,), strict=True))
+        made, plan = self.function(*args, **named), self._plan
+        return isinstance(wanted, tuple) == (type(made) is tuple) and all(
+            _same(getattr(x, plan.wrapper.array), y.array) and getattr(x, plan.key) == y.key
+            for x, y in zip(_several(made), _several(wanted), strict=True))
+
+
+def _several(views: Any) -> tuple[Any, ...]:
+    return views if isinstance(views, tuple) else (views,)
 
 
 def _result(view: RecordedView, source: Any) -> tuple[list[int], Any]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
-from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.plans import WrapperLayout
 
-from .layout import Layout
-from .writer import Text
+from .builder import NULL, Function, Value
+from .guards import checked_array
 
 _WORD: Final = 8
 _EMPTY: Final = ()
-#: Integers up to this magnitude are exact in double precision.
-_EXACT: Final = 1 << 53
 
 
 def slot_offsets(wrapper: WrapperLayout) -> dict[str, int] | None:
@@ -36,90 +36,99 @@ def slot_offsets(wrapper: WrapperLayout) -> dict[str, int] | None:
         len(places) == 1 for places in found.values()) else None
 
 
-def open_wrapper(w: Text, layout: Layout, wrapper: WrapperLayout, offset: int, item: str) -> str:
-    """Return the array in an object; go to ``slow`` if the object is of another class, or its slot is empty."""
-    kind = w.known(id(wrapper.kind))
-    own = w.field(item, layout.type, "ptr")
-    heir, ready = w.label(), w.label()
-    w.do(f"br i1 {w.op(f'icmp eq ptr {own}, {kind}')}, label %{ready}, label %{heir}")
-    w.do(f"{heir}:")
-    answer = w.op(f"call i32 {w.known(layout.is_subtype)}(ptr {own}, ptr {kind})")
-    w.branch([w.op(f"icmp ne i32 {answer}, 0")], ready)
-    array = w.field(item, offset, "ptr")
-    w.branch([w.op(f"icmp ne ptr {array}, null")])
-    return array
+def find_wrapper(layout: WrapperLayout) -> Wrapper | None:
+    """Return the offsets with the layout; None if they are unknown."""
+    offsets = slot_offsets(layout)
+    return None if offsets is None else Wrapper(layout, offsets)
 
 
-def new_wrapper(w: Text, layout: Layout, wrapper: WrapperLayout, offsets: dict[str, int], array: str, rank: str) -> str:
-    """Make an object around the array; release the array if there is no memory for the object."""
-    made = w.op(f"call ptr {w.known(layout.new_object)}(ptr {w.known(id(wrapper.kind))}, ptr {w.known(id(_EMPTY))}, "
-                "ptr null)")
-    w.do(f"  %lost = icmp eq ptr {made}, null")
-    w.do("br i1 %lost, label %drop, label %fill")
-    w.do("drop:")
-    w.do(f"call void {w.known(layout.release)}(ptr {array})")
-    w.do("ret ptr null")
-    w.do("fill:")
-    flat = w.op(f"icmp eq i32 {rank}, 0")
-    for name, value, value_0d in wrapper.slots:
-        held = w.known(id(value))
-        if value is not value_0d:
-            held = w.op(f"select i1 {flat}, ptr {w.known(id(value_0d))}, ptr {held}")
-        w.do(f"call void {w.known(layout.retain)}(ptr {held})")
-        _store(w, made, offsets[name], held)
-    _store(w, made, offsets[wrapper.array], array)
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """A class of objects around arrays, for machine code.
+
+    Attributes:
+        layout: The class, and the names of its slots.
+        offsets: The byte offsets of the slots.
+    """
+
+    layout: WrapperLayout
+    offsets: Mapping[str, int]
+
+    def slot(self, item: Value) -> Value:
+        """Return the object in the slot for the array, or null."""
+        return item.load(self.offsets[self.layout.array])
+
+    def array(self, item: Value) -> Value:
+        """Return the array in an object of the class; go to ``slow`` if the slot is empty or holds something else."""
+        array = self.slot(item)
+        item.function.require(array != NULL)
+        return checked_array(array)
+
+    def open(self, item: Value) -> Value:
+        """Return the array in any object; go to ``slow`` if it is of another class, or has no array."""
+        f = item.function
+        kind, own = f.object(self.layout.kind), item.field("type")
+        with f.when(own != kind):
+            f.require(f.api("PyType_IsSubtype", own, kind) != 0)
+        return self.array(item)
+
+    def new(self, f: Function) -> Value:
+        """Make an object with empty slots; null if there is no memory."""
+        return f.api("object_new", f.object(self.layout.kind), f.object(_EMPTY), NULL)
+
+    def fill(self, made: Value, array: Value, values: Mapping[str, Value]) -> None:
+        """Fill the slots of a new object; it takes over the reference to the array."""
+        for name, value in values.items():
+            (made + self.offsets[name]).store(made.function.retain(value))
+        (made + self.offsets[self.layout.array]).store(array)
+
+    def wrap(self, array: Value, rank: Value | None = None, held: Mapping[str, Value] = MappingProxyType({})) -> Value:
+        """Make an object around a new array; release the array and return null if there is no memory for the object.
+
+        Args:
+            array: The array.
+            rank: Its rank, if it may be 0.
+            held: Values of slots by name, in place of the usual ones.
+        """
+        f = array.function
+        made = self.new(f)
+        with f.when(made == NULL):
+            f.release(array)
+            f.returns(NULL)
+        values = dict(held)
+        for name, value, value_0d in self.layout.slots:
+            if name not in held:
+                values[name] = f.object(value)
+                if rank is not None and value is not value_0d:
+                    values[name] = (rank == 0).select(f.object(value_0d), values[name])
+        self.fill(made, array, values)
+        return made
+
+    def counter_place(self, item: Value) -> Value:
+        """Return the address of the counter in an object."""
+        return item + self.offsets[self.layout.counter]
+
+
+def new_counter(place: Value, count: int, otherwise: str) -> Value:
+    """Store a new counter in place of None; go to a label if memory runs out."""
+    f = place.function
+    made = f.api("PyList_New", 1)
+    f.require(made != NULL, otherwise=otherwise)
+    f.api("PyList_SetItem", made, 0, f.api("PyLong_FromLongLong", count))  # CPython has one object for small numbers
+    place.store(made)
+    f.release(f.object(None))
     return made
 
 
-def _store(w: Text, base: str, offset: int, value: str) -> None:
-    at = w.op(f"getelementptr i8, ptr {base}, i64 {offset}")
-    w.do(f"store ptr {value}, ptr {at}")
-
-
-#: Constants of LLVM IR.
-_INFINITY: Final = "0x7FF0000000000000"
-_MINUS_INFINITY: Final = "0xFFF0000000000000"
-
-
-def python_number(w: Text, layout: Layout, dtype: DType, item: str) -> str:
-    """Read a Python number of an exact type as the word of a scalar's slot: a double, or an integer of the dtype.
-
-    The next path serves numbers that the dtype cannot hold.
-    """
-    own = w.field(item, layout.type, "ptr")
-    if dtype.kind != "float":
-        value = python_int(w, layout, own, item)
-        if dtype.itemsize == _WORD:
-            return value
-        narrow = w.op(f"trunc i64 {value} to i{8 * dtype.itemsize}")
-        again = w.op(f"{'sext' if dtype.kind == 'int' else 'zext'} i{8 * dtype.itemsize} {narrow} to i64")
-        w.branch([w.op(f"icmp eq i64 {again}, {value}")])
-        return again
-    is_float, other, ready = w.label(), w.label(), w.label()
-    w.branch([w.op(f"icmp eq ptr {own}, {w.known(id(float))}")], is_float, other)
-    real = w.field(item, layout.number, "double")
-    w.do(f"br label %{ready}")
-    w.do(f"{other}:")
-    value = python_int(w, layout, own, item)
-    exact = w.label()
-    shifted = w.op(f"add i64 {value}, {_EXACT}")
-    w.branch([w.op(f"icmp ule i64 {shifted}, {2 * _EXACT}")], exact)
-    whole = w.op(f"sitofp i64 {value} to double")
-    w.do(f"br label %{ready}")
-    w.do(f"{ready}:")
-    number = w.op(f"phi double [{real}, %{is_float}], [{whole}, %{exact}]")
-    if dtype.itemsize < _WORD:
-        single = w.op(f"fpext float {w.op(f'fptrunc double {number} to float')} to double")
-        # The difference is infinite only if rounding made a finite number infinite.
-        lost = w.op(f"fsub double {single}, {number}")
-        w.branch([w.op(f"fcmp une double {lost}, {_INFINITY}"), w.op(f"fcmp une double {lost}, {_MINUS_INFINITY}")])
-        number = single
-    return w.op(f"bitcast double {number} to i64")
-
-
-def python_int(w: Text, layout: Layout, own: str, item: str) -> str:
-    """Read a Python int whose type is ``own``; go to ``slow`` if it is of another type, or too large for a word."""
-    w.branch([w.op(f"icmp eq ptr {own}, {w.known(id(int))}")])
-    value = w.op(f"call i64 {w.known(layout.as_integer)}(ptr {item}, ptr %beyond)")
-    w.branch([w.op(f"icmp eq i32 {w.op('load i32, ptr %beyond')}, 0")])
-    return value
+def count_change(place: Value, counter: Value) -> None:
+    """Count a change in the counter, which may be None, at an address; return null if memory runs out."""
+    f = place.function
+    with f.when(counter == f.object(None)):
+        new_counter(place, 1, "failed")
+    with f.otherwise():
+        old = f.api("PyList_GetItem", counter, 0)
+        f.require(old != NULL, otherwise="failed")
+        count = f.api("PyLong_AsLongLongAndOverflow", old, f.stack(1, "i32"))
+        new = f.api("PyLong_FromLongLong", count + 1)
+        f.require(new != NULL, otherwise="failed")
+        f.api("PyList_SetItem", counter, 0, new)
