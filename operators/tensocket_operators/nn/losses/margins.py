@@ -7,6 +7,7 @@ from typing import Any, Final
 from tensocket_core.dispatch.blame import blame
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_plugins.contract.dtypes import int64
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, IndexOutOfRange, ShapeError
 from tensocket_plugins.contract.launch_recorder import note_range
@@ -60,11 +61,6 @@ def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0
     return reduced(terms, reduction, "margin_ranking_loss")
 
 
-def _missed(distances: Any) -> Any:
-    """Replace all but positive values by 0; NaN becomes 0 as well, as in PyTorch."""
-    return distances.masked_fill(~(distances > 0), 0)
-
-
 def _rows(operator: str, input: Any) -> Any:
     """Return scores as a matrix of examples and classes."""
     if input.ndim > 2 or (input.ndim and input.shape[-1] == 0):
@@ -104,15 +100,39 @@ def multi_margin_loss(input: Any, target: Any, p: float = 1, margin: float = 1.0
         given += "" if weight is None else f", weight {list(weight.shape)}"
         raise ShapeError("multi_margin_loss", given, "there is one class for each example and one weight for each "
                          "class", "check the order of arguments")
-    index = target.reshape(count, 1)
     with blame("multi_margin_loss"):
-        terms = _missed(margin - rows.gather(1, index) + rows)
-    terms = terms if p == 1 else terms * terms
-    if weight is not None:
-        terms = terms * weight.index_select(0, index.reshape(-1)).unsqueeze(1)
-    right = rows.new_arange(0, classes, 1) == index
-    loss = terms.masked_fill(right, 0).sum(1) / classes
-    return reduced(loss.reshape(tuple(target.shape)), reduction, "multi_margin_loss")
+        loss = call(COMPOSITES["class_margins"], rows, target.reshape(count, 1), int(p), margin, weight)
+    return reduced(loss if target.ndim else loss.reshape(()), reduction, "multi_margin_loss")
+
+
+def _gaps(input: Any, index: Any, margin: float) -> tuple[Any, Any]:
+    """Return by how much each score is too large, and where it counts: at wrong classes, if it is positive."""
+    gaps = margin - input.gather(1, index) + input
+    return gaps, (gaps > 0) & (input.new_arange(0, input.shape[1], 1) != index)
+
+
+def _class_margins_slope(grad: Any, input: Any, index: Any, p: int, margin: float, weight: Any) -> Any:
+    gaps, counts = _gaps(input, index, margin)
+    slopes = counts.to(input.dtype) if p == 1 else (2 * gaps).masked_fill(~counts, 0)
+    factors = grad if weight is None else grad * weight.index_select(0, index.reshape(-1))
+    slopes = slopes * (factors / input.shape[1]).unsqueeze(1)
+    return slopes.scatter_add(1, index, -slopes.sum(1, True))
+
+
+def _class_weights_slope(grad: Any, input: Any, index: Any, p: int, margin: float, weight: Any) -> Any:
+    losses = call(COMPOSITES["class_margins"], input, index, p, margin, None)
+    return grad.new_zeros((input.shape[1],)).index_add(0, index.reshape(-1), grad * losses)
+
+
+@composite("class_margins(Tensor input, Tensor index, int p, Scalar margin, Tensor? weight) -> Tensor",
+           method=False, function=False,
+           derivative=Derivative(input=_class_margins_slope, weight=_class_weights_slope))
+def class_margins(input: Any, index: Any, p: int, margin: float, weight: Any) -> Any:
+    """Return the loss of each row of ``multi_margin_loss``, [N], for scores [N, C] and right classes [N, 1]."""
+    gaps, counts = _gaps(input, index, margin)
+    terms = gaps.masked_fill(~counts, 0)  # NaN counts as 0, too, as in PyTorch
+    loss = (terms if p == 1 else terms * terms).sum(1)
+    return (loss if weight is None else loss * weight.index_select(0, index.reshape(-1))) / input.shape[1]
 
 
 @declared
@@ -151,13 +171,36 @@ def multilabel_margin_loss(input: Any, target: Any, reduction: Any = "mean") -> 
     target, classes = target.reshape(tuple(rows.shape)), rows.shape[1]
     if target._device_state.holds_data:
         run_check(_check_classes, target, classes)
+    loss = call(COMPOSITES["label_margins"], rows, target)
+    return reduced(loss if input.ndim == 2 else loss.reshape(()), reduction, "multilabel_margin_loss")
+
+
+def _label_gaps(input: Any, target: Any) -> tuple[Any, Any, Any]:
+    """Return for right classes [N, C, 1] and wrong ones [N, 1, C] by how much these score too high, where that counts,
+    and the right classes.
+    """
+    classes = input.shape[1]
     listed = (target < 0).cumsum(1) == 0
     index = target.masked_fill(~listed, 0).clamp(0, classes - 1)
-    right = (index.unsqueeze(2) == rows.new_arange(0, classes, 1)).logical_and(listed.unsqueeze(2)).any(1)
-    terms = _missed(1 - call(gather_valid, rows, 1, index).unsqueeze(2) + rows.unsqueeze(1))
-    terms = terms.masked_fill(~listed.unsqueeze(2) | right.unsqueeze(1), 0)
-    loss = terms.reshape(rows.shape[0], classes * classes).sum(1) / classes
-    return reduced(loss if input.ndim == 2 else loss.reshape(()), reduction, "multilabel_margin_loss")
+    right = (index.unsqueeze(2) == input.new_arange(0, classes, 1)).logical_and(listed.unsqueeze(2)).any(1)
+    gaps = 1 - call(gather_valid, input, 1, index).unsqueeze(2) + input.unsqueeze(1)
+    return gaps, (gaps > 0) & listed.unsqueeze(2) & ~right.unsqueeze(1), index
+
+
+def _label_margins_slope(grad: Any, input: Any, target: Any) -> Any:
+    _, counts, index = _label_gaps(input, target)
+    slopes = counts.to(input.dtype)
+    total = slopes.sum(1).scatter_add(1, index, -slopes.sum(2))
+    return total * (grad / input.shape[1]).unsqueeze(1)
+
+
+@composite("label_margins(Tensor input, Tensor target) -> Tensor", method=False, function=False,
+           derivative=Derivative(input=_label_margins_slope))
+def label_margins(input: Any, target: Any) -> Any:
+    """Return the loss of each row of ``multilabel_margin_loss``, [N], for scores and targets [N, C]."""
+    gaps, counts, _ = _label_gaps(input, target)
+    count, classes = input.shape
+    return gaps.masked_fill(~counts, 0).reshape(count, classes * classes).sum(1) / classes
 
 
 @composite(
