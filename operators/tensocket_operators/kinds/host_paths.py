@@ -111,6 +111,34 @@ def number(kernel: Kernel, key: int, dtype: DType, convert: Convert, zero_dim: b
     return host_number
 
 
+def number_first(kernel: Kernel, key: int, dtype: DType, convert: Convert, zero_dim: bool,
+                 next_path: Closure) -> Closure:
+    """Return a closure as ``number`` does, for a number on the left."""
+    run, limit = quiet(kernel.run, 2), size_limit(kernel)
+    cache, made = number_cache(dtype, convert)
+
+    def host_number_first(a: Any, b: Any) -> Any:
+        y = b._array
+        if y.size > limit:
+            return next_path(a, b)
+        try:
+            x = cache[a]
+        except KeyError:
+            x = made(a)
+        try:
+            r = run(x, y)
+        except REFUSED:
+            return next_path(a, b)
+        t = _new(Tensor)
+        t._array = r if type(r) is _Array else np.asarray(r)
+        t._key = key
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    key = key | DIM0 if zero_dim else key
+    return host_number_first
+
+
 def choice(kernel: Kernel, key: int, dtype: DType, next_path: Closure) -> Closure:
     """Return a closure over ``kernel(condition, x, y)`` for a bool tensor and two tensors of another, common dtype."""
     run, limit, wanted = quiet(kernel.run, 3), size_limit(kernel), dtype_bit(dtype)
