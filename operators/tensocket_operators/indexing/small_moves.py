@@ -30,7 +30,7 @@ def join(key: int, limit: int, empty: Closure, next_path: Closure) -> Closure:
 
     def whole(arrays: Any) -> Any:
         """Join dense arrays along the first dimension; return None for others, and if threads join them faster."""
-        if sum([x.nbytes for x in arrays]) > _JOINED_BYTES or not all([x.flags.c_contiguous for x in arrays]):
+        if sum([x.nbytes for x in arrays]) > _JOINED_BYTES or not all(x.flags.c_contiguous for x in arrays):
             return None
         return concatenate(arrays, 0, empty((sum([len(x) for x in arrays]), *arrays[0].shape[1:])))
 
@@ -46,7 +46,7 @@ def join(key: int, limit: int, empty: Closure, next_path: Closure) -> Closure:
         if dim is None or (dim and not small):  # NumPy would flatten, or walks through rows more slowly
             return next_path(items, dim)
         try:
-            r = whole(arrays) if not small else concatenate(arrays, dim) if dim else concatenate(arrays)
+            r: Any = whole(arrays) if not small else concatenate(arrays, dim) if dim else concatenate(arrays)
         except (ValueError, TypeError):
             return next_path(items, dim)
         if r is None or not r.flags.c_contiguous:
