@@ -43,7 +43,7 @@ def join(key: int, limit: int, empty: Closure, next_path: Closure) -> Closure:
             arrays = [t._array for t in items]
             x, y = arrays[0], arrays[-1]
         small = x.size <= limit and y.size <= limit
-        if dim is None or (dim and not small):  # NumPy would flatten, or walks through rows more slowly
+        if (dim and not small) or dim is None:  # NumPy walks through rows more slowly, or would flatten
             return next_path(items, dim)
         try:
             r: Any = whole(arrays) if not small else concatenate(arrays, dim) if dim else concatenate(arrays)
