@@ -222,8 +222,10 @@ def test_first_dimensions_of_large_tensors(dtype: Any) -> None:
         torch.cat([parts[0], parts[0][:, 1:]])
 
 
-def test_the_first_dimension_of_large_tensors_is_counted_memory() -> None:
+def test_the_memory_of_large_results_is_counted() -> None:
     parts = [torch.ones(50000) for _ in range(4)]
-    before = torch.cpu.memory_allocated()
-    made = torch.cat(parts)
-    assert torch.cpu.memory_allocated() - before >= made.nbytes
+    for make in (lambda: torch.cat(parts), lambda: torch.ones(50000), lambda: torch.full((50000,), 2.0),
+                 lambda: torch.zeros_like(parts[0]), lambda: torch.fill(parts[0], 3)):
+        before, made = torch.cpu.memory_allocated(), make()
+        assert torch.cpu.memory_allocated() - before >= made.nbytes
+        del made
