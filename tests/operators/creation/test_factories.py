@@ -313,10 +313,11 @@ def test_complex_numbers_are_true_unless_they_are_zero() -> None:
 def test_factories_of_many_elements(count, device, dtypes):
     for dtype in (dtypes["float32"], dtypes["int64"], dtypes["bool"]):
         model = torch.ones(2, count // 2, dtype=dtype, device=device)
-        made = [(torch.zeros(count, dtype=dtype, device=device), 0),
-                (torch.ones((count,), dtype=dtype, device=device), 1), (model, 1), (torch.zeros_like(model), 0), (torch.ones_like(model), 1), (model.new_zeros(count, 1), 0),
-                (torch.full((1, count), 3, device=device), 3), (torch.full([count], -2.5, device=device), -2.5),
-                (torch.fill(model, True), 1)]
+        made = [
+            (torch.zeros(count, dtype=dtype, device=device), 0), (torch.ones((count,), dtype=dtype, device=device), 1),
+            (torch.zeros_like(model), 0), (torch.ones_like(model), 1), (model.new_zeros(count, 1), 0), (model, 1),
+            (torch.full((1, count), 3, device=device), 3), (torch.full([count], -2.5, device=device), -2.5),
+            (torch.fill(model, True), 1)]
         for x, value in made:
             assert x.is_contiguous()
             assert (np.array(x.tolist()) == value).all()
