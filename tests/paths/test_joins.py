@@ -14,6 +14,7 @@ from tensocket_core.device import open_device
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS, clear_tables
 from tensocket_core.launch import entries
 from tensocket_operators.explain import explain
+from tensocket_plugins.contract.errors import ShapeError
 
 JOINS = {"cat": (torch.cat, np.concatenate), "stack": (torch.stack, np.stack)}
 X = torch.arange(15, dtype=torch.float32).reshape(3, 5)
@@ -205,3 +206,26 @@ def test_lists_that_another_thread_changes() -> None:
         stop.set()
         thread.join()
     assert sizes <= {5, 6, 7}
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float16, torch.float32, torch.complex128])
+def test_first_dimensions_of_large_tensors(dtype: Any) -> None:
+    parts = [torch.arange(rows * 7).reshape(rows, 7).to(dtype) for rows in (5000, 0, 1, 2000)]
+    whole = np.concatenate([x.numpy() for x in parts])
+    for given in (parts, [x.t().contiguous().t() for x in parts], [x[:, ::2] for x in parts]):
+        made = torch.cat(given)
+        assert made.is_contiguous()
+        np.testing.assert_array_equal(made.numpy(), whole if given[0].shape[1] == 7 else whole[:, ::2])
+    flat = torch.cat([torch.empty(0), *[x.reshape(-1) for x in parts]])
+    np.testing.assert_array_equal(flat.numpy(), whole.reshape(-1))
+    with pytest.raises(ShapeError):
+        torch.cat([parts[0], parts[0][:, 1:]])
+
+
+def test_the_memory_of_large_results_is_counted() -> None:
+    parts = [torch.ones(50000) for _ in range(4)]
+    for make in (lambda: torch.cat(parts), lambda: torch.ones(50000), lambda: torch.full((50000,), 2.0),
+                 lambda: torch.zeros_like(parts[0]), lambda: torch.fill(parts[0], 3)):
+        before, made = torch.cpu.memory_allocated(), make()
+        assert torch.cpu.memory_allocated() - before >= made.nbytes
+        del made

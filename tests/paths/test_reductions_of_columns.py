@@ -77,3 +77,33 @@ def test_truth_of_floats() -> None:
     x = torch.from_numpy(values)
     np.testing.assert_array_equal(x.any(1).numpy(), values.any(1))
     np.testing.assert_array_equal((x + 1).all(0).numpy(), (values + 1).all(0))
+
+
+@pytest.mark.parametrize("shape", [(50001, 1), (1, 50001), (300, 1, 200), (70001, 1), (30001, 2), (20001, 3)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_few_elements_of_many_rows(shape: tuple[int, ...], dtype: type) -> None:
+    values = (np.random.default_rng(len(shape)).standard_normal(shape) * 9).astype(dtype)
+    x, wide, axis = torch.from_numpy(values), values.astype(np.float64), int(np.argmin(shape))
+    for keep in (False, True):
+        np.testing.assert_allclose(x.sum(axis, keep).numpy(), wide.sum(axis, keepdims=keep), rtol=1e-6, atol=1e-5)
+        np.testing.assert_allclose(x.prod(axis, keep).numpy(), wide.prod(axis, keepdims=keep), rtol=1e-6)
+        np.testing.assert_array_equal(x.amax(axis, keep).numpy(), values.max(axis, keepdims=keep))
+        np.testing.assert_array_equal(x.argmin(axis, keep).numpy(), values.argmin(axis, keepdims=keep))
+        np.testing.assert_array_equal(x.bool().all(axis, keep).numpy(), values.astype(bool).all(axis, keepdims=keep))
+        if dtype is not np.int64:
+            np.testing.assert_allclose(x.mean(axis, keep).numpy(), wide.mean(axis, keepdims=keep), rtol=1e-6,
+                                       atol=1e-6)
+
+
+def test_one_element_of_each_row_keeps_what_it_is() -> None:
+    values = np.resize(np.array([np.inf, -np.inf, np.nan, 3e38, 1e-45], np.float32), (50001, 1))
+    x = torch.from_numpy(values)
+    for result in (x.sum(-1), x.mean(-1), x.prod(-1), x.amax(-1), x.amin(-1)):
+        np.testing.assert_array_equal(result.numpy(), values[:, 0])
+
+
+def test_recorded_sums_of_one_element_per_row() -> None:
+    x = torch.from_numpy(np.random.default_rng(0).standard_normal((20001, 1)).astype(np.float32))
+    for _ in range(300):
+        made = torch.nansum(x, -1) + torch.norm(x, dim=-1)
+    np.testing.assert_allclose(made.numpy(), x.numpy()[:, 0] + np.abs(x.numpy()[:, 0]), rtol=1e-6)

@@ -440,3 +440,33 @@ def test_nothing_remains_of_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
             assert not [x for x in copies if x() is not None]
     finally:
         gc.enable()
+
+
+def test_calls_with_two_shapes_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(front: Any, mode: Any, args: Any) -> Any:
+        raise AssertionError("a call with the shape of the last call but one was looked up")
+
+    arrays = [grid(3, 5), grid(6, 7, seed=1), grid(2, 2, seed=2)]
+    tensors = [torch.tensor(array) for array in arrays]
+    for _ in range(20):
+        for array, x in zip(arrays, tensors, strict=True):
+            np.testing.assert_allclose(torch.std(x, 0).numpy(), array.std(0, ddof=1))
+    for x in tensors[:2] * 2:
+        torch.std(x, 0)
+    monkeypatch.setattr(unrolled._Front, "find", refuse)
+    for k in (0, 1, 0, 1, 1, 0, 0):
+        np.testing.assert_allclose(torch.std(tensors[k], 0).numpy(), arrays[k].std(0, ddof=1))
+    with pytest.raises(AssertionError):
+        torch.std(tensors[2], 0)
+
+
+def test_two_shapes_in_turn_with_gradients_and_modes() -> None:
+    arrays = [grid(3, 5), grid(6, 7, seed=1)]
+    for turn in range(40):
+        for array in arrays:
+            x = torch.tensor(array, requires_grad=turn % 3 == 0)
+            made = F.mse_loss(x, torch.zeros(array.shape, dtype=torch.float64))
+            np.testing.assert_allclose(made.item(), (array ** 2).mean())
+            assert made.requires_grad == (turn % 3 == 0)
+            with torch.no_grad():
+                assert not F.mse_loss(x, x * 0).requires_grad

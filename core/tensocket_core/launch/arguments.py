@@ -23,7 +23,7 @@ def identical(x: Any, y: Any) -> bool:
         return x is y
     if kind is slice:
         return identical((x.start, x.stop, x.step), (y.start, y.stop, y.step))
-    if kind is tuple:
+    if isinstance(x, tuple):
         return len(x) == len(y) and all(map(identical, x, y))
     try:
         return (kind in (int, float) and x == y != 0) or frozen(x) == frozen(y)

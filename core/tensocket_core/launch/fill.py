@@ -19,9 +19,9 @@ from .numbers import as_number, check_range
 from .pointwise_plan import run_generated
 from .primitives import primitive
 
-#: Elements from which a kernel fills an array in less time than NumPy.
+#: Elements from which a kernel computes a range in less time than NumPy, and bytes from which one fills an array so.
 MANY: Final = 1 << 14
-
+_MANY_BYTES: Final = 1 << 19
 
 
 def finish(array: Any, dtype: DType, state: DeviceState, requires_grad: bool) -> Any:
@@ -43,7 +43,7 @@ def fill_array(operator: str, state: DeviceState, out: Any, value: Any, dtype: D
     if 0 in out.shape:
         return
     runtime = state.runtime
-    if runtime.profile.host_resident and (runtime.target is None or (out.size < MANY and not is_recording())):
+    if runtime.profile.host_resident and (runtime.target is None or (out.nbytes < _MANY_BYTES and not is_recording())):
         out[...] = to_dtype(np.asarray(value), dtype)
     elif runtime.target is not None:
         run_generated(state, ("fill", dtype), lambda x: x, [(value, dtype)], out.shape, [(out, dtype)])

@@ -80,6 +80,11 @@ def remembered_numbers(factory: F) -> F:
     return _remembered(factory, alike=False, numbers=True)
 
 
+def remembered_lists(factory: F) -> F:
+    """Return ``remembered`` of a factory whose arguments may be lists of numbers."""
+    return _remembered(factory, alike=False, lists=True)
+
+
 def remembered_like(factory: F) -> F:
     """Return ``remembered`` of a factory whose first argument is a tensor, of which it reads key and layout alone."""
     return _remembered(factory, alike=True)
@@ -90,7 +95,17 @@ def _number(value: Any) -> Any:
     return value.item() if type(value) is Tensor and not value._key & WRAPPER and not value._array.shape else value
 
 
-def _remembered(factory: F, *, alike: bool, numbers: bool = False) -> F:
+class _List(tuple[Any, ...]):
+    """The elements of a list; ``identical`` tells it from a tuple."""
+
+    __slots__ = ()
+
+
+def _fixed(value: Any) -> Any:
+    return _List(value) if type(value) is list else value
+
+
+def _remembered(factory: F, *, alike: bool, numbers: bool = False, lists: bool = False) -> F:
     calls: BoundedCache[Any, _Call] = BoundedCache(_CALLS)
     left = _NOTED
 
@@ -103,6 +118,8 @@ def _remembered(factory: F, *, alike: bool, numbers: bool = False) -> F:
             args = tuple(map(_number, args))
         try:
             given = (*args[alike:], *named.values())
+            if lists:
+                given = tuple(map(_fixed, given))
             if alike:
                 array = args[0]._array
                 place = None if device is None else open_device(device)

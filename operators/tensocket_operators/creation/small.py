@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.device import DeviceState, default_state, open_device
-from tensocket_core.keys import DIM0, DTYPE_MASK, DTYPE_OF, OPTIONS, WRAPPER, dtype_bit
+from tensocket_core.device import BY_KEY, DeviceState, default_state, open_device
+from tensocket_core.keys import DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, OPTIONS, WRAPPER, dtype_bit
 from tensocket_core.promotion import get_default_dtype
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract import dtypes
@@ -24,6 +24,8 @@ from ..deterministic import SETTING
 
 #: Largest number of elements at which NumPy is as fast as any other path to a new array.
 SMALL: Final = 4096
+#: Largest number of elements that NumPy fills faster than a kernel is called; their memory is the device's.
+_MEDIUM: Final = 1 << 17
 _new = object.__new__
 _Array = np.ndarray
 _NO_FORM: Final = (None, 0)
@@ -89,11 +91,14 @@ def small_filled(size: Any, dtype: Any, device: Any, value: Any) -> Any:
             return None
     try:
         if prod(size) > SMALL:
-            return None
-        array = np.zeros(size, numpy_dtype) if value == 0 else np.empty(size, numpy_dtype)
+            array = _medium(state, size, chosen)
+            if array is None:
+                return None
+        else:
+            array = np.zeros(size, numpy_dtype) if value == 0 else np.empty(size, numpy_dtype)
     except (TypeError, ValueError):
         return None
-    if value:
+    if value or (value == 0 and array.size > SMALL):
         array.fill(value)
     elif value is None and SETTING.filling:
         return None
@@ -102,6 +107,13 @@ def small_filled(size: Any, dtype: Any, device: Any, value: Any) -> Any:
     t._key = key if array.shape else key | DIM0
     t._grad = t._grad_fn = t._version_counter = t._base = None
     return t
+
+
+def _medium(state: DeviceState, size: Any, dtype: DType) -> Any:
+    """Return an array of the device's memory whose elements are undefined; None for large ones, and for wrong sizes."""
+    if not all(type(n) is int and n >= 0 for n in size) or prod(size) > _MEDIUM:
+        return None
+    return state.runtime.empty(tuple(size), dtype, state.stream)
 
 
 def small_full(size: Any, value: Any, dtype: Any, device: Any) -> Any:
@@ -119,8 +131,10 @@ def small_like(input: Any, value: int | None) -> Any:
         key, array = input._key, input._array
     except AttributeError:
         return None
-    if RECORDERS or key & WRAPPER or type(array) is not _Array or array.size > SMALL or not array.flags.c_contiguous:
+    if RECORDERS or key & WRAPPER or type(array) is not _Array or not array.flags.c_contiguous:
         return None
+    if array.size > SMALL:
+        return small_filled(array.shape, DTYPE_OF[key & DTYPE_MASK], BY_KEY[key & DEVICE_MASK].device, value)
     if value == 0:
         made = np.zeros(array.shape, array.dtype)
     elif value is None and not SETTING.filling:

@@ -20,11 +20,19 @@ _Array = np.ndarray
 
 #: Bytes of a row from which the device's kernel copies rows at once.
 _ROW_BYTES: Final = 512
+#: The most bytes that NumPy joins along the first dimension faster than the device's kernel: as for entries.
+_JOINED_BYTES: Final = 1 << 20
 
 
-def join(key: int, limit: int, next_path: Closure) -> Closure:
-    """Return a closure of ``cat`` for tensors of one dtype."""
+def join(key: int, limit: int, empty: Closure, next_path: Closure) -> Closure:
+    """Return a closure of ``cat`` for tensors of one dtype; ``empty(shape)`` allocates results that are not small."""
     concatenate = undispatched(np.concatenate)
+
+    def whole(arrays: Any) -> Any:
+        """Join dense arrays along the first dimension; return None for others, and if threads join them faster."""
+        if sum([x.nbytes for x in arrays]) > _JOINED_BYTES or not all(x.flags.c_contiguous for x in arrays):
+            return None
+        return concatenate(arrays, 0, empty((sum([len(x) for x in arrays]), *arrays[0].shape[1:])))
 
     def host_join(items: Any, dim: int = 0) -> Any:
         if len(items) == 2:  # the most common case; a comprehension costs as much as a dozen attribute reads
@@ -34,13 +42,14 @@ def join(key: int, limit: int, next_path: Closure) -> Closure:
         else:
             arrays = [t._array for t in items]
             x, y = arrays[0], arrays[-1]
-        if x.size > limit or y.size > limit or dim is None:  # NumPy would flatten
+        small = x.size <= limit and y.size <= limit
+        if (dim and not small) or dim is None:  # NumPy walks through rows more slowly, or would flatten
             return next_path(items, dim)
         try:
-            r = concatenate(arrays, dim) if dim else concatenate(arrays)
+            r: Any = whole(arrays) if not small else concatenate(arrays, dim) if dim else concatenate(arrays)
         except (ValueError, TypeError):
             return next_path(items, dim)
-        if not r.flags.c_contiguous:
+        if r is None or not r.flags.c_contiguous:
             return next_path(items, dim)
         t = _new(Tensor)
         t._array = r

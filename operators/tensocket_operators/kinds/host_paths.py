@@ -111,6 +111,34 @@ def number(kernel: Kernel, key: int, dtype: DType, convert: Convert, zero_dim: b
     return host_number
 
 
+def number_first(kernel: Kernel, key: int, dtype: DType, convert: Convert, zero_dim: bool,
+                 next_path: Closure) -> Closure:
+    """Return a closure as ``number`` does, for a number on the left."""
+    run, limit = quiet(kernel.run, 2), size_limit(kernel)
+    cache, made = number_cache(dtype, convert)
+
+    def host_number_first(a: Any, b: Any) -> Any:
+        y = b._array
+        if y.size > limit:
+            return next_path(a, b)
+        try:
+            x = cache[a]
+        except KeyError:
+            x = made(a)
+        try:
+            r = run(x, y)
+        except REFUSED:
+            return next_path(a, b)
+        t = _new(Tensor)
+        t._array = r if type(r) is _Array else np.asarray(r)
+        t._key = key
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    key = key | DIM0 if zero_dim else key
+    return host_number_first
+
+
 def choice(kernel: Kernel, key: int, dtype: DType, next_path: Closure) -> Closure:
     """Return a closure over ``kernel(condition, x, y)`` for a bool tensor and two tensors of another, common dtype."""
     run, limit, wanted = quiet(kernel.run, 3), size_limit(kernel), dtype_bit(dtype)
@@ -205,11 +233,11 @@ def listed_axes(dim: Any, rank: int) -> tuple[int, ...] | None:
 
 
 def reduction(kernel: Kernel, everything: Kernel | None, last: ArrayEntry | None, key: int, positional: bool,
-              next_path: Closure) -> Closure:
+              next_path: Closure, shortest: int = 1) -> Closure:
     """Return a closure over ``kernel(x, axes, keepdim)``, for all dimensions or one.
 
     ``everything(x)`` and ``last(x)`` are cheaper, over all dimensions and over the last one; ``positional``: the
-    operator has no ``dtype`` argument.
+    operator has no ``dtype`` argument; ``shortest``: the next path is faster for many shorter rows.
     """
     run, limit = quiet(kernel.run, 3), size_limit(kernel)
     total = None if everything is None else quiet(everything.run, 1)
@@ -223,7 +251,7 @@ def reduction(kernel: Kernel, everything: Kernel | None, last: ArrayEntry | None
             return next_path(a, dim, keepdim) if positional else next_path(a, dim, keepdim, dtype)
         try:
             if size > limit:
-                if type(dim) is not int or keepdim or (dim != -1 and dim + 1 != rank):
+                if type(dim) is not int or keepdim or (dim != -1 and dim + 1 != rank) or x.shape[-1] < shortest:
                     return next_path(a, dim, keepdim)
                 r = along[0](x)  # it exists, as only its limit can be the higher one
             elif dim is None:

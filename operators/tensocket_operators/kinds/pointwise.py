@@ -68,6 +68,7 @@ _EXTRAS: Final = (int, float, complex)
 _BOOL: Final = dtype_bit(dtypes.bool_)
 #: Key bits of numbers on the left.
 _LEFT: Final = sum(SCALAR_LEFT.values())
+_LEFT_SHIFT: Final = SCALAR_LEFT[int].bit_length() - SCALAR[int].bit_length()
 _BOOLS: Final = dtype_bit(dtypes.bool_) | SCALAR[bool] | SCALAR_LEFT[bool]
 
 
@@ -215,7 +216,7 @@ class Pointwise(LadderOperator):
         number = (key & SCALAR_MASK).bit_length()
         if self.guard_values and self.guarded(dtype):
             return None
-        # Numbers on the left are rare, numbers of a higher category decide the dtype, and guards check values.
+        # Numbers on the left have no entries, numbers of a higher category decide the dtype, and guards check values.
         if number and (number > SCALAR_SHIFT + 4 or number - SCALAR_SHIFT - 1 > dtype.category or self.guarded(dtype)):
             return None
         return dtype, bool(number)
@@ -258,6 +259,8 @@ class Pointwise(LadderOperator):
 
     def host_closure(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the closure over the host kernel."""
+        if call.key & _LEFT:
+            return self._number_on_the_left(call, next_path)
         if call.kernel is None or not self._served_by_key(call) or (self.count > 2 and not self.condition):
             return None
         assert call.dtype is not None
@@ -271,6 +274,21 @@ class Pointwise(LadderOperator):
         if arithmetic_dtype(dtype) is not dtype:  # narrow floats and numbers compute in float32; the result is rounded
             kernel = host_kernels.rounding(kernel, DTYPE_OF[key & DTYPE_MASK])
         return host_paths.number(kernel, key, dtype, self.converter(dtype), call.zero_dim, next_path)
+
+    def _number_on_the_left(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Return the closure over the host kernel for a number and a tensor, if a number on the right has one."""
+        numbers = call.key & SCALAR_MASK
+        if self.count != 2 or numbers & ~_LEFT:
+            return None
+        mirrored = self.signature(call.key ^ numbers | numbers >> _LEFT_SHIFT, call.state)
+        if mirrored.kernel is None or not self._served_by_key(mirrored):
+            return None
+        assert mirrored.dtype is not None
+        kernel, dtype = mirrored.kernel, mirrored.dtype
+        if arithmetic_dtype(dtype) is not dtype:
+            kernel = host_kernels.rounding(kernel, DTYPE_OF[mirrored.result_key & DTYPE_MASK])
+        return host_paths.number_first(kernel, mirrored.result_key, dtype, self.converter(dtype, 0), call.zero_dim,
+                                       next_path)
 
     def entry(self, call: Signature) -> EntrySpec | None:
         """Return an entry for dense operands; if NumPy computes the same bits, it is compiled only later."""

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 #: Elements that one thread reduces before other threads have started: over all dimensions, and along rows.
 _FEW: Final = 1 << 18
 _FEW_IN_ROWS: Final = 1 << 16
+#: The shortest of many rows that an entry folds faster than a kernel that folds short rows in any order.
+_SHORTEST: Final = 6
 
 
 def accumulation_dtype(state: DeviceState, dtype: DType) -> DType:
@@ -126,7 +128,7 @@ class Reduction(LadderOperator):
         last = entries.array_entry(self, state, (call.dtype,), along,
                                    partial(self._entry_plan, state, call.compute, ()), lambda: along)
         return host_paths.reduction(kernel, everything, None if last.run is along.run else last, call.result_key,
-                                    positional, next_path)
+                                    positional, next_path, 2 if self.empty else _SHORTEST)
 
     def rounds_alike(self, call: Signature, args: Sequence[Any] = ()) -> bool:
         """Whether the order of the fold does not matter, or only generated kernels compute it."""
@@ -147,7 +149,8 @@ class Reduction(LadderOperator):
         if dim is None:
             return not keepdim
         axis, most = dim if type(dim) is int else host_paths.only_axis(dim, array.ndim), call.kernel.limit
-        plain = (axis is dim and not keepdim) or most is None or array.size <= most  # as in ``host_paths``
+        # As in ``host_paths``; the order of one element is that of the entry.
+        plain = (axis is dim and not keepdim) or most is None or array.size <= most or array.shape[-1] == 1
         return plain and axis in (-1, array.ndim - 1)
 
     def entry(self, call: Signature) -> EntrySpec | None:
@@ -344,7 +347,7 @@ class Reduction(LadderOperator):
         return (wants_kernels() and not may_round_freely() and 0 < array.size <= _FEW_IN_ROWS
                 and state.runtime.kernels.find(self.name, compute.name, direct=True) is not None
                 and self.result == "same" and entries.served(compute) and array.flags.c_contiguous
-                and (whole or axes == (array.ndim - 1,)))
+                and (whole or (axes == (array.ndim - 1,) and array.shape[-1] > 1)))
 
     def _launch_of_entry(self, state: DeviceState, array: Any, whole: bool, dtype: DType) -> tuple[Executable, Any]:
         """Return the program of the entry over all dimensions, or over the last one, and its scalars."""
@@ -375,6 +378,8 @@ class Reduction(LadderOperator):
         if not outer_axes or math.prod(outer_shape) == 1:
             outer, outer_steps = (), ()
         inner, (inner_steps,) = coalesce(tuple(array.shape[k] for k in axes), [tuple(strides[k] for k in axes)])
+        if outer and inner == (1,):
+            inner_steps = outer[-1:]  # one row above the next one, so that vectors hold elements of several outputs
         unit = (bool(outer_steps) and outer_steps[-1] == 1, inner_steps[-1] == 1)
         reach = sum((n - 1) * abs(s) for n, s in zip((*outer, *inner), (*outer_steps, *inner_steps), strict=True))
         words = 2 if compute.kind == "complex" else 1
@@ -412,7 +417,7 @@ class Reduction(LadderOperator):
 
         (axis,) = axes
         parts = math.prod(array.shape[:axis]), array.shape[axis], math.prod(array.shape[axis + 1:])
-        if not suits_short_rows(state.runtime.target, *parts):
+        if parts[1] == 1 or not suits_short_rows(state.runtime.target, *parts):
             return None
         accumulator, stored = self.accumulator(state, compute), self._stored_dtype(compute)
         run = program(state, (self.name, "short rows", source, accumulator, stored),

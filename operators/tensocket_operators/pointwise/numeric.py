@@ -345,9 +345,14 @@ def _factors(operator: str, dtype: DType, factors: dict[str, Any]) -> None:
             check_range(operator, value, dtype)
 
 
+#: The most elements that NumPy fills faster than a kernel is called.
+_FILLED: Final = 1 << 17
+
+
 def _filled_like_few(array: np.ndarray[Any, Any], value: Any) -> Any:
     """Return what ``fill`` returns for few elements and a number that float32 holds; NotImplemented for others."""
-    if type(value) not in (bool, int, float) or not -1e38 < value < 1e38 or not array.flags.c_contiguous:
+    if type(value) not in (bool, int, float) or not -1e38 < value < 1e38 or array.size > _FILLED or (
+            not array.flags.c_contiguous):
         return NotImplemented
     made = np.empty_like(array)
     made.fill(value)
@@ -355,7 +360,7 @@ def _filled_like_few(array: np.ndarray[Any, Any], value: Any) -> Any:
 
 
 @composite("fill(Tensor input, Operand value) -> Tensor", method=False,
-           host_path=array_path(_filled_like_few, zero_dim=True, numbers=True))
+           host_path=array_path(_filled_like_few, zero_dim=True, numbers=True, label="fill"))
 def fill(input: Any, value: Any) -> Any:
     """Return a tensor like input with one value everywhere.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +19,12 @@ _FEW: Final = 1 << 10
 _WIDEST: Final = 1e38
 
 
+@cache
+def _spacing(dtype: np.dtype[Any]) -> float:
+    """Return the distance of 1 to the next larger number."""
+    return float(np.finfo(dtype).eps)
+
+
 def _edges_of_few(values: np.ndarray[Any, Any], bins: Any) -> Any:
     """Return the edges of bins of equal width over the range of values; None if the kernel has to count.
 
@@ -28,7 +35,7 @@ def _edges_of_few(values: np.ndarray[Any, Any], bins: Any) -> Any:
     low, high = float(np.minimum.reduce(values)), float(np.maximum.reduce(values))
     if low == high:
         low, high = low - 0.5, high + 0.5
-    least = bins * 8 * float(np.finfo(values.dtype).eps) * max(-low, high)
+    least = bins * 8 * _spacing(values.dtype) * max(-low, high)
     return steps_between(low, high, bins + 1).astype(values.dtype) if least < high - low < _WIDEST else None
 
 

@@ -142,8 +142,10 @@ _SMALL: Final = 4096
 
 
 def _cat_host_path(key: int, state: Any, next_path: Any) -> Any:
-    bits = key & DTYPE_MASK
-    return None if key & DIM0 or bits & (bits - 1) else direct_moves.join(key, _SMALL, next_path)
+    dtype, runtime = DTYPE_OF.get(key & DTYPE_MASK), state.runtime
+    if key & DIM0 or dtype is None:
+        return None
+    return direct_moves.join(key, _SMALL, lambda shape: runtime.empty(shape, dtype, state.stream), next_path)
 
 
 def _cat_entry(key: int, state: Any, next_path: Any) -> Any:

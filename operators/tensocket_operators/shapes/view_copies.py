@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from tensocket_core import functions
 from tensocket_core.formats import contiguous_format
 from tensocket_core.keys import AUTOGRAD
+from tensocket_plugins.contract.dtypes import FROM_NUMPY
 
+from ..array_paths import array_path
 from ..call_forms import write_out
 from ..kinds.composite import composite
 
@@ -146,7 +150,22 @@ def split_with_sizes_copy(input: Any, split_sizes: Any, dim: int = 0, *, out: An
     return _several("split_with_sizes_copy", input.split_with_sizes(split_sizes, dim), out)
 
 
-@composite("unbind_copy(Tensor input, int dim=0, *, any out=None) -> any", method=False)
+#: The most elements of a part that NumPy copies in less time than the call of an operator takes.
+_SMALL: Final = 512
+
+
+def _unbound(array: np.ndarray[Any, Any], dim: Any = 0, *, out: Any = None) -> Any:
+    """Return copies of the small parts at all positions of a dimension; NotImplemented for other calls."""
+    if out is not None or type(dim) is not int or not -array.ndim <= dim < array.ndim or (
+            array.size > _SMALL * array.shape[dim]):
+        return NotImplemented
+    if array.ndim == 1:
+        return tuple(map(np.array, array))
+    return tuple([part.copy() for part in (np.moveaxis(array, dim, 0) if dim else array)])
+
+
+@composite("unbind_copy(Tensor input, int dim=0, *, any out=None) -> any", method=False,
+           host_path=array_path(_unbound, accepts=tuple(FROM_NUMPY.values()), label="unbind_copy"))
 def unbind_copy(input: Any, dim: int = 0, *, out: Any = None) -> Any:
     """Return copies of the parts that ``unbind`` makes, or write them to the tensors of ``out``."""
     return _several("unbind_copy", input.unbind(dim), out)

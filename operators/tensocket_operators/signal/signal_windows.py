@@ -24,7 +24,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 from ..creation import options
 from ..creation.ranges import empty_without_data
 from ..creation.record import dispatch_factory, is_intercepted
-from ..creation.remembered import remembered
+from ..creation.remembered import remembered, remembered_lists
 
 #: Function from points (float64) and their number to a window's factors.
 Formula = Callable[[Any, int], Any]
@@ -149,7 +149,7 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, l
                    dtype, layout, device, requires_grad)
 
 
-@remembered
+@remembered_lists
 def general_cosine(M: int, *, a: Any, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
                    requires_grad: bool = False) -> Any:
     """Return a[0] - a[1] cos(2 pi n / (M - 1)) + a[2] cos(4 pi n / (M - 1)) - ...

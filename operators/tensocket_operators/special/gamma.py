@@ -267,14 +267,17 @@ def mvlgamma(input: Any, p: int) -> Any:
                              "convert with .to(dtype) first")
     if input.dtype.kind != "float":
         input = input.to(functions.lgamma(input[:0] if input.ndim else input).dtype)
-    halves = functions.stack([input - 0.5 * k for k in range(p)], -1)
-    return halves.lgamma().sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
+    total = input.lgamma()
+    for k in range(1, p):
+        total = total + (input - 0.5 * k).lgamma()
+    return total + p * (p - 1) / 4 * math.log(math.pi)
 
 
 @composite("mvlgamma_(Tensor! input, int p) -> Tensor", function=False)
 def mvlgamma_(input: Any, p: int) -> Any:
     """Apply ``mvlgamma`` in place."""
-    return _written("mvlgamma_", input, mvlgamma(input, p))
+    before = input.clone() if input._key & AUTOGRAD else input
+    return _written("mvlgamma_", input, mvlgamma(before, p))
 
 
 def _written(name: str, input: Any, result: Any) -> Any:

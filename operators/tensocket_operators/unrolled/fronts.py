@@ -75,7 +75,8 @@ class _Front:
     """The unrolled calls of one closure.
 
     Attributes:
-        newest: Serves calls such as the last one, outside of modes; a list of one function.
+        newest: Serves calls such as the last one, outside of modes, and calls such as the last other one: composites
+            that call another one twice, with two shapes, are common.
     """
 
     def __init__(self, composite: Composite, run: Closure) -> None:
@@ -86,7 +87,7 @@ class _Front:
         self._seen: BoundedCache[Any, int] = BoundedCache(_MISSED)
         self._missed = self._failed = 0
         self._dtype = DEFAULT_DTYPE[0]
-        self.newest: list[Closure] = [_decline]
+        self.newest: list[Closure] = [_decline, _decline]
 
     def closure(self) -> Closure:
         """Return a function with the composite's own parameters, which tries the newest unrolled call first."""
@@ -104,6 +105,11 @@ class _Front:
         """Serve a call with other arguments than the newest unrolled call."""
         if (ACTIVE and STATE.mask is None) or RECORDERS or VALUE_OBSERVERS or self._failed > _FAILURES:
             return self._composite.invoke(self._run, args)
+        if not ACTIVE and DEFAULT_DTYPE[0] is self._dtype:
+            made = self.newest[1](*args)
+            if made is not OTHER:
+                self.newest.reverse()
+                return made
         mode = (STATE.mask if ACTIVE else None), DEFAULT_DTYPE[0]
         made = self.find(mode, args)
         return self._composite.invoke(self._run, args) if made is OTHER else made
@@ -119,7 +125,7 @@ class _Front:
             made = found(*args)
             if made is not OTHER:
                 if mode == (None, self._dtype) and self._known.get(key) is found:
-                    self.newest[0] = found
+                    self.newest[:] = found, self.newest[0]
                 return made
         count = self._seen[key] = self._seen.get(key, 0) + 1
         self._missed += 1
@@ -169,15 +175,14 @@ class _Front:
         """Send all calls to the composite from now on: layouts of its operators depend on values."""
         self._failed = _FAILURES + 1
         self._known.clear()
-        self.newest[0] = self._plain
+        self.newest[:] = self._plain, _decline
 
     def _promote(self, key: Any, notes: Notes, patient: Closure, repeated: Closure, args: Sequence[Any]) -> None:
         """Let machine code serve further calls with such arguments, if it can; ``repeated`` alone, if it cannot."""
         if self._known.get(key) is not patient:
             return
         made = self._known[key] = launched(notes, self._composite, self._run, repeated, args) or repeated
-        if self.newest[0] is patient:
-            self.newest[0] = made
+        self.newest[:] = [made if known is patient else known for known in self.newest]
 
 
 @cache

@@ -111,7 +111,7 @@ def matmul_floats(parts: Parts) -> Callable[[Array, Array], Array]:
             few = x.size * y.shape[-1] <= _FEW_IN_BATCHES >= y.size * x.shape[-2] and not wants_kernels()
             return np.asarray(np.matmul(x, y)) if few else parts.products(x, y)
         if x.size * y.size <= _FEW * x.shape[-1]:
-            return np.asarray(np.matmul(x, y))
+            return np.asarray(x.dot(y) if rank == 1 == y.ndim else np.matmul(x, y))
         inner = getattr(parts.products, "inner", None) if rank == 1 == y.ndim else None
         if inner is not None and (made := inner.of_vectors(x, y)) is not NotImplemented:
             return made  # type: ignore[no-any-return]

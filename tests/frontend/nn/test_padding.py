@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -58,3 +60,33 @@ def test_borders_of_examples_and_tangents(rng):
     np.testing.assert_array_equal(each.numpy(), np.pad(x.numpy(), ((0, 0), (0, 0), (1, 1), (1, 2)), "reflect"))
     _, tangent = ts.func.jvp(lambda image: F.pad(image, pad, "circular"), (x,), (t,))
     np.testing.assert_array_equal(tangent.numpy(), np.pad(t.numpy(), ((0, 0), (0, 0), (1, 1), (1, 2)), "wrap"))
+
+
+def placed(values, pad, mode):
+    """Borders by the position that each element comes from."""
+    for k in range(len(pad) // 2):
+        axis, n = values.ndim - 1 - k, values.shape[values.ndim - 1 - k]
+        at = np.arange(-pad[2 * k], n + pad[2 * k + 1])
+        at = at.clip(0, n - 1) if mode == "replicate" else n - 1 - np.abs(n - 1 - np.abs(at))
+        values = np.take(values, at, axis)
+    return values
+
+
+@pytest.mark.parametrize("mode", ["replicate", "reflect"])
+@pytest.mark.parametrize("shape", [(2, 5), (2, 3, 6), (2, 3, 5, 6), (300, 3, 5, 6)])
+def test_borders_that_crop(shape, mode):
+    values = np.random.default_rng(0).standard_normal(shape)
+    for dims in {1, 2} & {len(shape) - 1, len(shape) - 2}:
+        for pad in itertools.product((-4, -2, 0, 1, 3), repeat=2 * dims):
+            if all(n + low + high > 0 <= n + min(low, 0) + min(high, 0) and max(low, high) < n
+                   for n, low, high in zip(shape[::-1], pad[::2], pad[1::2], strict=False)):
+                made = F.pad(ts.tensor(values), pad, mode)
+                np.testing.assert_array_equal(made.numpy(), placed(values, pad, mode))
+
+
+@pytest.mark.parametrize(("pad", "mode"), [((-4, 5, 0, 0), "replicate"), ((-1, 2, 1, -2), "reflect"),
+                                           ((2, -1, -1, 3), "replicate"), ((-2, -1, 0, 1), "reflect")])
+def test_gradients_of_borders_that_crop(pad, mode):
+    x = ts.tensor(np.random.default_rng(1).standard_normal((2, 2, 4, 4)), requires_grad=True)
+    assert ts.autograd.gradcheck(lambda x: F.pad(x, pad, mode), (x,))
+    assert ts.autograd.gradgradcheck(lambda x: F.pad(x, pad, mode), (x,))

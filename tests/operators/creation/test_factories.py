@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tensocket_operators as torch
+from tensocket_operators.creation.ranges import steps_between
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError, UnknownDevice
 
 FORM = r"^\[{}\] .+ — .+ — .+"
@@ -306,3 +307,32 @@ def test_complex_numbers_are_true_unless_they_are_zero() -> None:
     assert torch.tensor([1j, 0, 1 + 0j], dtype=torch.bool_).tolist() == [True, False, True]
     with pytest.raises(ArgumentTypeError, match="real dtypes hold real numbers"):
         torch.tensor([1j], dtype=torch.float32)
+
+
+@pytest.mark.parametrize("count", [5000, 65536, (1 << 17) + 1])
+def test_factories_of_many_elements(count, device, dtypes):
+    for dtype in (dtypes["float32"], dtypes["int64"], dtypes["bool"]):
+        model = torch.ones(2, count // 2, dtype=dtype, device=device)
+        made = [
+            (torch.zeros(count, dtype=dtype, device=device), 0), (torch.ones((count,), dtype=dtype, device=device), 1),
+            (torch.zeros_like(model), 0), (torch.ones_like(model), 1), (model.new_zeros(count, 1), 0), (model, 1),
+            (torch.full((1, count), 3, device=device), 3), (torch.full([count], -2.5, device=device), -2.5),
+            (torch.fill(model, True), 1)]
+        for x, value in made:
+            assert x.is_contiguous()
+            assert (np.array(x.tolist()) == value).all()
+        assert torch.empty(count, 1, dtype=dtype, device=device).shape == (count, 1)
+    assert math.copysign(1, torch.full((count,), -0.0, device=device)[-1].item()) == -1
+    for wrong in ((-count, -count), (count, -1)):
+        with pytest.raises((ArgumentError, ShapeError)):
+            torch.zeros(wrong, device=device)
+
+
+@pytest.mark.parametrize(("start", "end"), [(0.1, 0.7), (-3.0, 1e308), (-1e308, 1e308), (5.0, 5.0), (math.nan, 1.0)])
+def test_few_and_many_steps_are_counted_alike(start, end):
+    for steps in (2, 3, 5, 31, 32, 33, 100):
+        places = np.arange(steps)
+        with np.errstate(all="ignore"):
+            step = (np.float64(end) - start) / (steps - 1)
+            wanted = np.where(places < steps // 2, start + step * places, end - step * (steps - 1 - places))
+            np.testing.assert_array_equal(steps_between(start, end, steps), wanted)

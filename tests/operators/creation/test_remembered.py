@@ -12,6 +12,7 @@ import pytest
 
 import tensocket_operators as torch
 from tensocket_operators.creation import remembered
+from tensocket_operators.signal import signal_windows
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError, TensocketError
 
 #: Calls after which a result is a copy, and some more.
@@ -34,6 +35,7 @@ CASES: dict[str, tuple[Any, Any]] = {
     "scalar_tensor": (lambda d: torch.scalar_tensor(2.5, device=d), 2.5),
     "full_like": (lambda d: torch.full_like(model(), -1.0, device=d), [[-1, -1, -1], [-1, -1, -1]]),
     "new_full": (lambda d: model().new_full((2,), 7, device=d), [7, 7]),
+    "general_cosine": (lambda d: signal_windows.general_cosine(3, a=[0.5, 0.25, 2], device=d), [2.25, 2.75, 2.25]),
     "hann_window": (lambda d: torch.hann_window(4, device=d), [0, 0.5, 1, 0.5]),
 }
 
@@ -71,6 +73,21 @@ def test_numbers_count_by_their_bits():
         assert bits(torch.full_like(model()[0, 0], -0.0)) == struct.pack("d", -0.0)
         assert [torch.arange(n).dtype for n in (2, 2.0)] == [torch.int64, torch.float32]
         assert math.isnan(torch.scalar_tensor(math.nan).item())
+
+
+def test_lists_count_by_their_numbers_at_each_call():
+    window = signal_windows.general_cosine
+    given = [0.5, -0.5]
+    for first in (0.5, 0.25, 0.5, 0.25, 0.5):
+        given[0] = first
+        for _ in range(CALLS):
+            assert window(2, a=given).tolist() == [first + 0.5] * 2
+            assert window(2, a=tuple(given)).tolist() == [first + 0.5] * 2
+    for _ in range(CALLS):
+        with pytest.raises(ArgumentError):
+            window(2, a=[])
+        with pytest.raises(TypeError):
+            window(2, a=["a", 1])
 
 
 def test_a_size_of_another_type_is_still_refused():

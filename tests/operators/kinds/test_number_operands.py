@@ -249,3 +249,38 @@ def test_required_tensors_are_not_left_out() -> None:
     for call in (F.atan2, F.heaviside, F.matmul, F.conv_transpose1d):
         with pytest.raises(ArgumentTypeError, match="an argument of type NoneType"):
             call(x, None)
+
+
+ON_THE_LEFT: dict[str, Callable[[Any, Any], Any]] = {
+    "rsub": lambda n, x: n - x, "rmul": lambda n, x: n * x, "radd": lambda n, x: n + x, "rdiv": lambda n, x: n / x,
+    "rmod": lambda n, x: n % x, "less": lambda n, x: n < x, "maximum": lambda n, x: (n > x) | (n != x),
+}
+
+
+@pytest.mark.parametrize("name", ON_THE_LEFT)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize("number", [3, 2.5, -0.0, math.inf, math.nan, True])
+def test_numbers_on_the_left_of_few_and_of_many_elements(name: str, dtype: str, number: float, device: str) -> None:
+    run = ON_THE_LEFT[name]
+    values = np.array([1, -2, 3, 7, -5, 100], dtype)
+    if number is True and name == "rsub":
+        pytest.skip("bools are not subtracted")
+    if isinstance(number, float) and dtype == "int64":
+        number = 2  # floats decide the dtype
+    for some in (values, values[:1].reshape(()), np.resize(values, 20000)):
+        made = run(number, torch.tensor(some, device=device))
+        with np.errstate(all="ignore"):
+            exact = dtype == "int64" and name == "rdiv"
+            expected = run(np.asarray(number, np.float32 if exact else dtype), some.astype("f4") if exact else some)
+        assert made.shape == some.shape
+        np.testing.assert_allclose(np.array(made.tolist()), expected, rtol=1e-6)
+
+
+def test_numbers_on_the_left_differ_from_call_to_call(device: str) -> None:
+    x = torch.tensor([1.5, -2.0], device=device)
+    for k in range(200):
+        assert (k - x).tolist() == [k - 1.5, k + 2.0]
+        assert (k / 8 * x).tolist() == [k / 8 * 1.5, k / 8 * -2.0]
+    for _ in range(9):
+        assert math.copysign(1, (-0.0 * x[:1]).item()) == -1
+        assert math.copysign(1, (0.0 * x[:1]).item()) == 1

@@ -256,3 +256,17 @@ def test_factors_stand_before_the_last_two_tensors(given: tuple[int, ...]) -> No
         with pytest.raises(ArgumentTypeError, match="a call with more than three arguments by position is of the old "
                                                     "form with numbers before two tensors"):
             f.addmm(*values)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_inner_products_of_vectors(dtype, step):
+    random = np.random.default_rng(step)
+    for size in (1, 5, 37, 1000, 20000):
+        a, b = (random.standard_normal(size * step).astype(dtype) for _ in range(2))
+        x, y = (tc.tensor(v)[::step] for v in (a, b))
+        wanted = (a[::step].astype(np.float64) * b[::step]).sum()
+        for run in (f.dot, f.vdot, f.inner, f.matmul):
+            made = run(x, y)
+            assert made.shape == ()
+            assert abs(made.item() - wanted) <= 1e-5 * np.abs(a * b).sum()

@@ -32,8 +32,8 @@ _PLACES: Final[dict[str, Callable[[Expr, Expr], Expr]]] = {
 def border_nest(dtype: DType, dims: int, mode: str, index: DType) -> Program:
     """Return the program that copies images of ``dims`` dimensions into contiguous arrays with a border.
 
-    Sizes are the number of images, their sizes, and the borders before and after each dimension. With mode
-    ``constant`` the value is a number.
+    Sizes are the number of images, their sizes, and the borders before and after each dimension; negative ones crop,
+    except with mode ``circular``. With mode ``constant`` the value is a number.
     """
     nest = ProgramBuilder(f"border_{mode}", index)
     held = dtype if mode == "constant" else MOVED_AS.get(dtype, dtype)
@@ -60,13 +60,15 @@ def border_nest(dtype: DType, dims: int, mode: str, index: DType) -> Program:
         return stores("out0", target, found if inside is None else select(inside, found, value), dtype)
 
     width, before, behind = sizes[-1], low[-1], high[-1]
+    ahead, after, skipped, dropped = (call("max", side, 0) for side in (before, behind, -before, -behind))
+    kept = width - skipped - dropped
     ends = [loop(x, extent, element(to + first + x, None if value is not None else start + place(at + x, width)))
-            for first, at, extent in ((const(0, index), -before, before), (before + width, width, behind))]
+            for first, at, extent in ((const(0, index), -before, ahead), (ahead + kept, width, after))]
     moved = [place(y - b, n) for y, n, b in zip(rows, sizes, low, strict=False)]
     body = [
         Let(start, linear([image, *moved], [count, *sizes[:-1]]) * width),
         Let(to, linear([image, *rows], [count, *grown[:-1]]) * grown[-1]),
-        loop(x, width, element(to + before + x, start + x), LoopKind.PARALLEL), *ends]
+        loop(x, kept, element(to + ahead + x, start + skipped + x), LoopKind.PARALLEL), *ends]
     return nest.program(parallel([image, *rows], [count, *grown[:-1]], body))
 
 
@@ -84,7 +86,9 @@ def border_array(state: DeviceState, out: Any, source: Any, pad: tuple[int, ...]
         dtype: Element type of both arrays.
     """
     dims = len(pad) // 2
-    if not _PROGRAMS.of(state) or min(pad) < 0 or not (contiguous(source) and contiguous(out)):
+    if not _PROGRAMS.of(state) or not (contiguous(source) and contiguous(out)):
+        return False
+    if min(pad) < 0 and mode not in ("reflect", "replicate"):
         return False
     if mode == "constant" and (arithmetic_dtype(dtype).kind not in ("int", "uint", "float") or dtype.itemsize == 1):
         return False

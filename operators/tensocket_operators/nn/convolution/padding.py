@@ -136,9 +136,12 @@ def _border_gradient(grad: Any, pad: tuple[int, ...], mode: str) -> Any:
     for k in range(len(pad) // 2):
         axis, low, high = grad.ndim - 1 - k, pad[2 * k], pad[2 * k + 1]
         n = grad.shape[axis] - low - high
-        total = grad.narrow(axis, low, n)
-        for first, extent, behind in ((0, low, False), (low + n, high, True)):
-            if extent:
+        before, skipped, kept = max(low, 0), max(-low, 0), n + min(low, 0) + min(high, 0)
+        total = grad.narrow(axis, before, kept)
+        if kept < n:
+            total = functions.constant_pad_nd(total, (*(0, 0) * k, skipped, n - kept - skipped), 0)
+        for first, extent, behind in ((0, low, False), (before + kept, high, True)):
+            if extent > 0:
                 start, moved = _border_end_gradient(grad.narrow(axis, first, extent), axis, n, mode, behind)
                 total = total + functions.constant_pad_nd(
                     moved, (*(0, 0) * k, start, n - start - moved.shape[axis]), 0)
@@ -158,7 +161,7 @@ def _border_end_gradient(part: Any, axis: int, n: int, mode: str, behind: bool) 
 
 border: Final[Custom] = Custom(
     "border(Tensor input, any pad, str mode) -> Tensor",
-    "The tensor with a border of its own elements; ``pad`` is as in ``constant_pad_nd`` and not negative.",
+    "The tensor with a border of its own elements; ``pad`` is as in ``constant_pad_nd``. Circular borders don't crop.",
     _border,
     method=False,
     function=False,
@@ -168,7 +171,11 @@ border: Final[Custom] = Custom(
 
 
 def _with_border(input: Any, pad: tuple[int, ...], mode: str) -> Any:
-    return call(border, input, pad, mode) if min(pad) >= 0 else _pad_border(input, pad, mode)
+    if min(pad) >= 0 or (mode != "circular" and all(
+            n + min(low, 0) + min(high, 0) >= 0 for n, low, high in zip(
+                tuple(input.shape)[::-1], pad[::2], pad[1::2], strict=False))):
+        return call(border, input, pad, mode)
+    return _pad_border(input, pad, mode)
 
 
 @composite("border_of_elements(Tensor input, any pad, str mode) -> Tensor", method=False, function=False)
