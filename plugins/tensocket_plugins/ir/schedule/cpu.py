@@ -137,9 +137,9 @@ def schedule_lanes_of_rows(kernel: Kernel, names: Names) -> Kernel | None:
     return Kernel(kernel.name, nested([*outer, (block, ceil_div(extent, OUTER_LANES))], [lanes]), kernel.locals)
 
 
-def _in_turn(body: Sequence[Stmt]) -> list[Stmt]:
+def _in_turn(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
     """Return ``body`` with the iterations of its loops one after the other, as each lane runs them."""
-    return [replace(s, kind=LoopKind.SERIAL, body=tuple(_in_turn(s.body))) if isinstance(s, For) else s for s in body]
+    return tuple([replace(s, kind=LoopKind.SERIAL, body=_in_turn(s.body)) if isinstance(s, For) else s for s in body])
 
 
 def _is_repeated(statement: Stmt, body: Sequence[Stmt], name: str) -> bool:
