@@ -79,3 +79,12 @@ def test_resampling_takes_the_gradient_of_a_sum(mode: str) -> None:
     (dense,) = torch.autograd.grad(found, x, torch.ones_like(found))
     np.testing.assert_allclose(slope, dense, rtol=1e-12)
     np.testing.assert_allclose(slope.sum(), found.numel(), rtol=1e-12)
+
+
+def test_degrees_that_repeat_along_rows() -> None:
+    """Bounds of a polynomial's loop are loaded behind a mask, so that they differ between the lanes of a vector."""
+    given, degrees = values(3, 4, 20).astype(np.float32), np.random.default_rng(0).integers(-1, 6, (3, 4, 1))
+    x, n = torch.tensor(given), torch.tensor(degrees.astype(np.float32))
+    exact = np.where(degrees < 0, 0, special.eval_hermite(np.maximum(degrees, 0), given.astype(np.float64)))
+    for found in (torch.special.hermite_polynomial_h(x, n), torch.special.hermite_polynomial_h(x, n.expand(3, 4, 20))):
+        np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-4)

@@ -20,17 +20,17 @@ def is_vector_loop(loop: For) -> bool:
     return _fits(loop.body, {loop.var.name}, set(), set())
 
 
-def _fits(body: Sequence[Stmt], varying: set[str], declared: set[str], seen: set[int]) -> bool:
+def _fits(body: Sequence[Stmt], varying: set[str], declared: set[str], seen: set[int], masked: bool = False) -> bool:
     """Whether statements can be printed as vector instructions.
 
     ``varying`` and ``declared`` collect names of values and variables, ``seen`` the ids of expressions that can be
-    printed.
+    printed. ``masked``: whether lanes may be off, so that what they load varies.
     """
     for statement in body:
         match statement:
             case Let(var, value):
                 values: tuple[Expr, ...] = (value,)
-                if _uses(value, varying):
+                if _uses(value, varying, masked):
                     varying.add(var.name)
             case Declare(var, value):
                 declared.add(var.name)
@@ -40,10 +40,11 @@ def _fits(body: Sequence[Stmt], varying: set[str], declared: set[str], seen: set
                 values = (value,)
             case Store(_, index, value):
                 values = (index, value)
-            case If(condition, inside) if _fits(inside, varying, declared, seen):
+            case If(condition, inside) if _fits(inside, varying, declared, seen, True):
                 values = (condition,)
             case For(_, start, stop, step, inside, LoopKind.SERIAL) if not any(
-                    _uses(bound, varying) for bound in (start, stop, step)) and _fits(inside, varying, declared, seen):
+                    _uses(bound, varying, masked) for bound in (start, stop, step)) and _fits(
+                        inside, varying, declared, seen, masked):
                 values = ()
             case _:
                 return False
@@ -52,14 +53,15 @@ def _fits(body: Sequence[Stmt], varying: set[str], declared: set[str], seen: set
     return True
 
 
-def _uses(e: Expr, names: set[str]) -> bool:
+def _uses(e: Expr, names: set[str], loads: bool) -> bool:
+    """Whether an expression uses one of some names, or loads an element, if that counts."""
     match e:
         case Var(name):
             return name in names
         case Load(_, index):
-            return _uses(index, names)
+            return loads or _uses(index, names, loads)
         case Call(_, args):
-            return any(_uses(arg, names) for arg in args)
+            return any(_uses(arg, names, loads) for arg in args)
     return False
 
 
