@@ -192,7 +192,8 @@ def compiled(expression: Any, regions: list[Region]) -> Callable[..., float]:
         return f"({part!r})"
 
     source = f"lambda {', '.join(f'x{k}' for k in range(len(regions)))}: {text(expression)}"
-    function: Callable[..., float] = eval(source, {**FUNCTIONS, "inf": math.inf, "nan": math.nan})
+    known = {**FUNCTIONS, "inf": math.inf, "nan": math.nan}
+    function: Callable[..., float] = eval(compile(source, __file__, "eval"), known)
     return function
 
 

@@ -181,7 +181,7 @@ def _build_run(function: CompiledFunction, receiver: int) -> Callable[..., Any]:
     given = "".join(f"{name}, " for name in names)
     lines += ["    if STATE.tracing:", f"        return trace(function, {receiver}, ({given}))", f"    return "
               f"entry({given})"]
-    exec("\n".join(lines), known)
+    exec(compile("\n".join(lines), __file__, "exec"), known)
     return known["run"]  # type: ignore[no-any-return]
 
 

@@ -61,7 +61,8 @@ def host_function(exprs: tuple[Expr, ...]) -> Callable[[Scalars], tuple[int, ...
         IRError: An expression is not integer arithmetic on constants and scalar parameters.
     """
     source = f"lambda scalars: ({''.join(f'{_spell(expr)}, ' for expr in exprs)})"
-    function: Callable[[Scalars], tuple[int, ...]] = eval(source, dict(_HELPERS))  # source is made of the table above
+    # The source is made of the table above. Python forgets an interrupt that ends the program if it evaluates a text.
+    function: Callable[[Scalars], tuple[int, ...]] = eval(compile(source, __file__, "eval"), dict(_HELPERS))
     return function
 
 
