@@ -1,7 +1,7 @@
 """Texts are compiled before they run.
 
-``exec`` and ``eval`` of a text clear the mark of a KeyboardInterrupt that ends the program, which then exits with status
-1 instead of by SIGINT if a thread still computes.
+``exec`` and ``eval`` of a text clear the mark of a KeyboardInterrupt that ends the program, which then exits with
+status 1 instead of by SIGINT if a thread still computes.
 """
 
 from __future__ import annotations
