@@ -7,7 +7,7 @@ from typing import Final
 
 from .target import Target
 
-#: Maximum columns of a wide row: those that ``schedule_columns`` computes together.
+#: Maximum columns of a wide row: the fewest that ``schedule_columns`` computes together.
 WIDTH: Final = 128
 #: Maximum length of a reduction that one lane computes.
 SHORT: Final = 64
