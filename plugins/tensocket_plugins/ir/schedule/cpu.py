@@ -2,8 +2,8 @@
 
 If adjacent outputs read adjacent elements (a sum over the first axis of a matrix), a block of outputs is computed
 together, a few rows at a time. Short adjacent reductions are lanes of one vector. Other reductions hold independent
-partial results in local arrays and advance them together. The schedule expresses all of this as VECTOR loops, which a printer
-turns into vector instructions; no printer or compiler reorders float additions.
+partial results in local arrays and advance them together. The schedule expresses all of this as VECTOR loops, which a
+printer turns into vector instructions; no printer or compiler reorders float additions.
 """
 
 from __future__ import annotations
