@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from ..dispatch.operator import Operator
 
 ENABLED: Final = os.environ.get("TENSOCKET_NATIVE", "1") not in ("", "0")
-#: Calls after which compiling has paid for itself within a factor of two, at about 0.15 microseconds a call.
-_CALLS: Final = 8192
+#: Calls after which reading the machine code from disk, 2 ms, has paid for itself within a factor of two, at about one
+#: microsecond a call. Making it takes 40 ms, once on each machine.
+_CALLS: Final = 1024
 #: Operators whose rounding is the same in every correct implementation.
 _EXACT: Final = frozenset({
     "add", "sub", "mul", "div", "neg", "abs", "maximum", "minimum", "relu", "sqrt", "square", "reciprocal", "where",

@@ -46,12 +46,12 @@ Closure = Callable[..., Any]
 #: as much as some hundred calls save, the compilation of kernels as much as some thousand).
 CALLS: Final = 3
 _ATTEMPTS: Final = (CALLS, 2 * CALLS, 4 * CALLS, 8 * CALLS)  # a call inside another recording is not recorded
-LAUNCHED_CALLS = 1000
+LAUNCHED_CALLS = 500
 #: The calls on devices with memory of their own, where recordings copy no contents.
 _CALLS_ON_DEVICES: Final = 64
 #: Seconds for which a call counts as one; a slower call counts as several, since recording its launches saves as much
 #: more, but at most as so many, since the first calls compile operators.
-_CALL_SECONDS: Final = 20e-6
+_CALL_SECONDS: Final = 10e-6
 _MOST_CALLS: Final = 10
 _FAILURES: Final = 4
 _UNROLLED: Final = 64
