@@ -33,7 +33,7 @@ from .pointers import POINTER_FIELD, address_of
 #: The compiled entry's type; the call releases the interpreter lock.
 _ENTRY: Final = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
 #: The number of simple operations that are worth a second thread, about 15 microseconds of work.
-_GRAIN: Final = 1 << 17
+_GRAIN: Final = 1 << 16
 #: The number of sets of scalars for which a program caches the plan that follows from them.
 _PLANNED: Final = 64
 
