@@ -6,6 +6,7 @@ from tensocket_core.dispatch.registry import COMPOSITES as COMPOSITES
 from tensocket_core.dispatch.registry import OPERATORS as OPERATORS
 
 from . import autocast_lists as _autocast_lists  # noqa: F401  registers the operators' precisions
+from .differentiation import replayed_passes as _replayed_passes  # noqa: F401  serves backward passes
 from .differentiation import replayed_rules as _replayed_rules  # noqa: F401  serves backward passes
 from .indexing import (  # noqa: F401
     advanced_indexing,

@@ -1,4 +1,7 @@
-"""Rules of derivatives on small tensors, run often: against closed forms and recorded passes, which run every rule."""
+"""Gradients of small tensors, computed often, by replays of rules and of whole passes.
+
+They are compared with closed forms and with recorded passes, which run every rule.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ import numpy as np
 import pytest
 
 import tensocket as torch
-from tensocket_core.autograd import conjugate
+from tensocket_core.autograd import conjugate, engine
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
 from tensocket_core.launch import entries
 from tensocket_core.recording import OVERRIDDEN_KERNELS
-from tensocket_operators.differentiation import replayed_rules
+from tensocket_operators.differentiation import replayed_passes, replayed_rules
 
 F = torch.nn.functional
 pytestmark = pytest.mark.usefixtures("fresh_tables", "fresh_rules")
@@ -21,18 +24,24 @@ pytestmark = pytest.mark.usefixtures("fresh_tables", "fresh_rules")
 PASSES = 8
 
 
-@pytest.fixture
-def fresh_rules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Rules replay nothing that earlier tests recorded, and no kernel is replaced."""
+@pytest.fixture(params=["rules", "passes"])
+def fresh_rules(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Rules, or whole passes, replay nothing that earlier tests recorded, and no kernel is replaced."""
     for operator in (*OPERATORS.values(), *COMPOSITES.values()):
         if operator.derivative is not None:
             monkeypatch.setattr(operator.derivative, "quick", None)
     for twin in conjugate._TWINS.values():
         monkeypatch.setattr(twin, "quick", None)
     monkeypatch.setattr(replayed_rules, "PATIENCE", 0)
+    if request.param == "passes":
+        monkeypatch.setattr(replayed_passes, "VISITS", 0)
+        replayed_passes._KNOWN.clear()
+    else:
+        monkeypatch.setattr(engine, "WHOLE_PASSES", [])
     before = OVERRIDDEN_KERNELS[:]
     OVERRIDDEN_KERNELS.clear()
-    yield
+    yield request.param
+    replayed_passes._KNOWN.clear()
     OVERRIDDEN_KERNELS[:] = before
 
 
@@ -183,13 +192,16 @@ def test_conjugated_gradients_and_saved_tensors() -> None:
 def test_reproducible_passes_run_every_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     index = torch.tensor([0, 1, 1, 0])
     seen: list[bool] = []
-    original = replayed_rules._ReplayedRule.run
 
-    def run(self: Any, *args: Any) -> Any:
-        seen.append(True)
-        return original(self, *args)
+    def noted(original: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            seen.append(True)
+            return original(*args)
 
-    monkeypatch.setattr(replayed_rules._ReplayedRule, "run", run)
+        return run
+
+    monkeypatch.setattr(replayed_rules._ReplayedRule, "run", noted(replayed_rules._ReplayedRule.run))
+    monkeypatch.setattr(replayed_passes._Replays, "gradients", noted(replayed_passes._Replays.gradients))
     for reproducible in (False, True, False):
         torch.use_deterministic_algorithms(reproducible)
         try:

@@ -7,20 +7,26 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from tensocket_plugins.contract.dtypes import float32, float64
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError, DtypeError, ShapeError
 
 from ..dispatch.call import collected_key
 from ..dispatch.modes import ACTIVE, STATE
 from ..dispatch.overrides import call_torch_function, overridden
-from ..keys import AUTOGRAD, LAZY, OPTIONS, WRAPPER
+from ..keys import AUTOGRAD, DTYPE_MASK, LAZY, OPTIONS, WRAPPER, dtype_bit
 from ..tensor import Tensor, wrap
 from ..warned import warn_once
 from .edges import edge_from_place, target_of
-from .engine import run_pass
+from .engine import capture_whole_pass, run_pass
 from .graph import GradientEdge
 
 #: Batches a function over rows, as ``vmap`` does; the transforms package, a layer above, registers it.
 BATCHED: Final[list[Callable[[Callable[..., Any]], Callable[..., Any]]]] = []
+
+#: The bits by which plain losses are told from other tensors, and their values.
+LOSS_PARTS: Final = AUTOGRAD | WRAPPER | LAZY | DTYPE_MASK
+LOSSES: Final = (AUTOGRAD | dtype_bit(float32), AUTOGRAD | dtype_bit(float64))
+_LISTS: Final = (list, tuple)
 
 
 def _edge(operator: str, value: Any, role: str) -> Any:
@@ -226,6 +232,10 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     if materialize_grads and allow_unused is False:
         raise ArgumentError("grad", "allow_unused=False with materialize_grads=True",
                             "unused inputs are allowed where zeros stand for their gradients", "leave allow_unused out")
+    if not (ACTIVE or create_graph or is_grads_batched or materialize_grads) and grad_outputs is None:
+        usual = _of_losses(outputs, inputs, bool(retain_graph))
+        if usual is not None and (allow_unused or None not in usual):
+            return tuple(usual)
     roots, given = _sequence(outputs), _sequence(inputs)
     wanted = inputs if isinstance(inputs, dict) else given  # an iterator can be read only once
     if (ACTIVE or collected_key((*roots, *given))) and overridden(*roots, *given):
@@ -235,6 +245,23 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
         return call_torch_function("grad", grad, (*roots, *given), (roots, wanted), named)
     return computed(roots, wanted, grad_outputs, retain_graph, create_graph, allow_unused, is_grads_batched,
                     materialize_grads)
+
+
+def _of_losses(outputs: Any, inputs: Any, retain_graph: bool) -> list[Any] | None:
+    """Return the gradients of plain losses for plain leaves, if one function can serve the pass; else None."""
+    losses = (outputs,) if type(outputs) is Tensor else outputs
+    leaves = (inputs,) if isinstance(inputs, Tensor) else inputs
+    if type(losses) not in _LISTS or type(leaves) not in _LISTS or not losses or not leaves:
+        return None
+    for loss in losses:
+        if type(loss) is not Tensor or loss._key & LOSS_PARTS not in LOSSES or loss._grad_fn is None or (
+                type(loss._array) is not np.ndarray or loss._array.size != 1):
+            return None
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor) or leaf._key & (AUTOGRAD | LAZY | WRAPPER) != AUTOGRAD or (
+                leaf._grad_fn is not None):
+            return None
+    return capture_whole_pass(losses, leaves, retain_graph)
 
 
 def computed(roots: tuple[Any, ...], inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,

@@ -16,7 +16,7 @@ from ..dispatch.modes import ACTIVE, STATE
 from ..keys import AUTOGRAD, DTYPE_MASK, OPTIONS, WRAPPER, dtype_bit
 from ..tensor import Tensor, tensor_methods
 from . import differentiate
-from .engine import run_pass
+from .engine import run_pass, run_whole_pass
 from .hooks import Extras, Hooks, RemovableHandle, extras_of
 from .inference import is_inference
 from .inspection import named
@@ -74,6 +74,8 @@ class AutogradMethods:
             # Fast path for losses and other usual cases; it saves some microseconds. Other calls take the general path.
             first = gradient
             if gradient is None and array.size == 1:
+                if self._grad_fn is not None and run_whole_pass(self, bool(retain_graph)):
+                    return
                 first = differentiate.first_gradient(self)
             if type(first) is Tensor and first._array.shape == array.shape and (
                     first._key & _PARTS == self._key & _PARTS ^ AUTOGRAD):

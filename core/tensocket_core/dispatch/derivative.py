@@ -85,6 +85,7 @@ class Derivative:
         "plans",
         "quick",
         "saved_positions",
+        "saves_shapes",
         "tensors",
     )
 
@@ -97,6 +98,8 @@ class Derivative:
         self.functions: tuple[Callable[..., Any] | None, ...] = tuple(functions.values())
         self.picks: tuple[tuple[int, ...], ...] = ()
         self.saved_positions: tuple[int, ...] = ()
+        #: Whether each saved value is the shape of an argument.
+        self.saves_shapes: tuple[bool, ...] = ()
         self.tensors: tuple[int, ...] = ()
         self.parameters = 0
         self.multiple = any(_parameters(f)[0] == "grads" for f in (joint, *functions.values()) if f is not None)
@@ -164,6 +167,7 @@ class Derivative:
         used = [_parameters(f)[1:] if f is not None else () for f in self.functions]
         positions = sorted({_position(name, names) for wanted in used for name in wanted})
         self.saved_positions = tuple(positions)
+        self.saves_shapes = tuple([UNUSED < k <= SHAPE for k in positions])
         self.frees = any(k in (*schema.tensors, RESULT) or k <= RESULTS for k in positions)
         self.picks = tuple(tuple(positions.index(_position(name, names)) for name in wanted) for wanted in used)
 

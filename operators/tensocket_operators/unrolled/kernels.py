@@ -15,7 +15,7 @@ from tensocket_core.dispatch.layers import highest
 from tensocket_core.dispatch.modes import thread_state
 from tensocket_core.dispatch.trace import Tracer
 from tensocket_core.keys import DEVICE_MASK, DTYPE_MASK
-from tensocket_core.launch.path import LadderOperator, Planned, climb
+from tensocket_core.launch.path import LadderOperator, Planned, Replay, climb
 from tensocket_plugins.contract.errors import TensocketError
 from tensocket_plugins.contract.launch_recorder import (
     forbid_replay,
@@ -57,7 +57,9 @@ class _Kernels(Tracer):
                 forbid_replay()
             kernel = climb(operator, call, operator.compose(call), (Planned(),))[0][1]
         else:
-            kernel = operator.rungs(key, state)[-1][1]
+            (fastest, _), *others = rungs = operator.rungs(key, state)
+            # Closures that replays record launch kernels; other shortcuts may not.
+            kernel = (others[0] if fastest == Replay.name else rungs[-1])[1]
         return operator.invoke(kernel, args)
 
     def helper(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:

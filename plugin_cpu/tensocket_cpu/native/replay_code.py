@@ -14,8 +14,8 @@ from .resources import Resources
 from .wrappers import Wrapper
 
 #: The most results of a call; below, the most arrays.
-RESULTS: Final = 8
-_ARRAYS: Final = 24
+RESULTS: Final = 32
+_ARRAYS: Final = 96
 #: The number of words of a record. Operand: position, dtype (0: None), rank, address of sizes and strides. Result:
 #: dtype, rank, addresses of sizes and of strides, bytes; then the slots' values. Patch: address to write, number of the
 #: array, bytes after its first element. Kernel: function, slots, iterations, pieces. Trailing argument: position,
