@@ -35,14 +35,19 @@ def fresh_rules(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(replayed_rules, "PATIENCE", 0)
     if request.param == "passes":
         monkeypatch.setattr(replayed_passes, "VISITS", 0)
-        replayed_passes._KNOWN.clear()
+        forget_passes()
     else:
         monkeypatch.setattr(engine, "WHOLE_PASSES", [])
     before = OVERRIDDEN_KERNELS[:]
     OVERRIDDEN_KERNELS.clear()
     yield request.param
-    replayed_passes._KNOWN.clear()
+    forget_passes()
     OVERRIDDEN_KERNELS[:] = before
+
+
+def forget_passes() -> None:
+    replayed_passes._KNOWN.clear()
+    replayed_passes._MATCHED.clear()
 
 
 def leaves(seed: int, *shapes: tuple[int, ...], dtype: Any = torch.float64) -> list[Any]:
@@ -201,7 +206,8 @@ def test_reproducible_passes_run_every_rule(monkeypatch: pytest.MonkeyPatch) -> 
         return run
 
     monkeypatch.setattr(replayed_rules._ReplayedRule, "run", noted(replayed_rules._ReplayedRule.run))
-    monkeypatch.setattr(replayed_passes._Replays, "gradients", noted(replayed_passes._Replays.gradients))
+    for name in ("gradients", "matched"):
+        monkeypatch.setattr(replayed_passes._Replays, name, noted(getattr(replayed_passes._Replays, name)))
     for reproducible in (False, True, False):
         torch.use_deterministic_algorithms(reproducible)
         try:

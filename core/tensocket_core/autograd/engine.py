@@ -37,8 +37,8 @@ from .node import MultiNode, Node, Output
 _PARTS: Final = AUTOGRAD | WRAPPER
 #: ``run(losses, wanted, retain_graph)`` serves whole passes through small graphs, from losses of one element; a package
 #: above registers it. It returns pairs of leaves and gradients, or None if this engine has to run the pass. ``wanted``
-#: has the identities of leaves whose gradients are captured; it is None if gradients are added to all leaves.
-WHOLE_PASSES: Final[list[Callable[[Sequence[Any], set[int] | None, bool], list[tuple[Any, Any]] | None]]] = []
+#: is a tuple of the leaves whose gradients are captured; it is None if gradients are added to all leaves.
+WHOLE_PASSES: Final[list[Callable[[Sequence[Any], tuple[Any, ...] | None, bool], list[tuple[Any, Any]] | None]]] = []
 
 
 class _Current(threading.local):
@@ -480,7 +480,7 @@ def run_whole_pass(loss: Any, retain_graph: bool) -> bool:
 
 def capture_whole_pass(losses: Sequence[Any], leaves: Sequence[Any], retain_graph: bool) -> list[Any] | None:
     """Return the gradients of losses of one element for leaves; None if this engine has to run the pass."""
-    made = WHOLE_PASSES[-1](losses, {id(leaf) for leaf in leaves}, retain_graph) if WHOLE_PASSES else None
+    made = WHOLE_PASSES[-1](losses, tuple(leaves), retain_graph) if WHOLE_PASSES else None
     if made is None:
         return None
     captured = {id(leaf): grad for leaf, grad in made}

@@ -24,7 +24,8 @@ _FIELD_TYPES: Final = {"rank": "i32", "flags": "i32", "number": "double", "lengt
 _RESULT_TYPES: Final = {
     "Py_IncRef": "void", "Py_DecRef": "void", "PyErr_Clear": "void", "PyContextVar_Reset": "i32",
     "PyTuple_Size": "i64", "PyTuple_SetItem": "i32", "PyList_SetItem": "i32", "PyLong_AsLongLongAndOverflow": "i64",
-    "PyObject_SetAttr": "i32", "PyType_IsSubtype": "i32", "PyArray_SetBaseObject": "i32"}
+    "PyObject_SetAttr": "i32", "PyType_IsSubtype": "i32", "PyArray_SetBaseObject": "i32",
+    "PyObject_RichCompareBool": "i32"}
 #: A value, a word, or the name of a function or of the null pointer.
 Operand: TypeAlias = Union["Value", int, str]
 

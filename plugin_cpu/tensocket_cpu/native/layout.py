@@ -27,7 +27,8 @@ _NUMPY_FUNCTIONS: Final = {"PyArray_NewFromDescr": 94, "PyArray_SetBaseObject": 
 _PYTHON_FUNCTIONS: Final = (
     "PyObject_Vectorcall", "Py_IncRef", "Py_DecRef", "PyErr_Clear", "PyContextVar_Set", "PyContextVar_Reset",
     "PyTuple_Size", "PyTuple_New", "PyTuple_SetItem", "PyList_New", "PyList_GetItem", "PyList_SetItem",
-    "PyLong_FromLongLong", "PyLong_AsLongLongAndOverflow", "PyObject_GetAttr", "PyObject_SetAttr", "PyType_IsSubtype")
+    "PyLong_FromLongLong", "PyLong_AsLongLongAndOverflow", "PyObject_GetAttr", "PyObject_SetAttr", "PyType_IsSubtype",
+    "PyObject_RichCompareBool")
 #: The number by which ``PyType_GetSlot`` knows ``tp_new``.
 _TP_NEW: Final = 65
 _P: Final = ctypes.c_void_p

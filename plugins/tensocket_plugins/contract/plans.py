@@ -4,16 +4,16 @@ An ``EntryPlan`` is a program with symbolic sizes and serves small dense operand
 product by the vendor's library; a ``JoinPlan`` copies small arrays into one; a ``ReplayPlan`` holds a function whose
 launches the device records for operands of known layouts; a ``ViewPlan`` makes views of its first argument; a
 ``ListPlan`` is a program over lists of arrays; a ``TapePlan`` is a sequence of launches that were noted before; a
-``WordsPlan`` compares words of memory. A ``ProgramPlan`` names a program by what it follows from, for caches of
-compiled programs.
+``WordsPlan`` compares words of memory, a ``FormPlan`` linked objects. A ``ProgramPlan`` names a program by what it
+follows from, for caches of compiled programs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from enum import Enum, IntEnum
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from .dtypes import DType
 
@@ -289,5 +289,67 @@ class WordsPlan:
     unequal_values: Array
 
 
+class FormTest(IntEnum):
+    """Tests of a ``FormStep`` on the object at a place, its *item*."""
+
+    #: The item is ``value``.
+    SAME = 0
+    #: The item has the type and the value of ``value``, an int or a tuple of ints; for floats, the bits.
+    EQUAL = 1
+    #: The item is the object with the number ``value``.
+    KNOWN = 2
+    #: The item's type is ``value``; it becomes the object ``number``, and is none of those from ``first`` on.
+    KIND = 3
+    #: The item is a tuple of ``value`` items; it becomes the object ``number``.
+    LENGTH = 4
+    #: The item is an array of the shape ``value``.
+    SHAPE = 5
+    #: The item is the count in the list in the slot ``other`` of the object ``value``; 0 if the slot is None.
+    VERSION = 6
+    #: The item is a larger int than the one in the same slot of the object ``value``.
+    LARGER = 7
+    #: The attribute ``value`` of the source is None; the place does not matter.
+    UNMARKED = 8
+    #: The source is an item of the object ``value``, a tuple; the place does not matter.
+    MEMBER = 9
+
+
+class FormStep(NamedTuple):
+    """One test of a form.
+
+    Attributes:
+        test: See ``FormTest``.
+        source: The number of an object: of an argument, or one from an earlier step.
+        place: A slot of the object, as its class and the slot's name; or the position of an item of a tuple.
+        value, number, first, other: See ``FormTest``.
+    """
+
+    test: FormTest
+    source: int
+    place: tuple[type, str] | int
+    value: Any = None
+    number: int = 0
+    first: int = 0
+    other: tuple[type, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FormPlan:
+    """A test whether the objects to which some objects refer have a known form.
+
+    The compiled function is ``match(*arguments)``. It returns a tuple of some of these objects; None if a test fails.
+
+    Attributes:
+        arguments: The number of arguments, whose types the caller has checked.
+        steps: The tests, in order.
+        results: Numbers of the objects to return; arguments have the first numbers.
+    """
+
+    arguments: int
+    steps: tuple[FormStep, ...]
+    results: tuple[int, ...]
+
+
 Plan: TypeAlias = (
-    EntryPlan | ProductPlan | JoinPlan | ReplayPlan | ViewPlan | ListPlan | ProgramPlan | TapePlan | WordsPlan)
+    EntryPlan | ProductPlan | JoinPlan | ReplayPlan | ViewPlan | ListPlan | ProgramPlan | TapePlan | WordsPlan
+    | FormPlan)
