@@ -234,7 +234,8 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
                             "unused inputs are allowed where zeros stand for their gradients", "leave allow_unused out")
     if not (ACTIVE or create_graph or is_grads_batched or materialize_grads) and grad_outputs is None:
         usual = _of_losses(outputs, inputs, bool(retain_graph))
-        if usual is not None and (allow_unused or None not in usual):
+        if usual is not None:
+            _check_used(usual, allow_unused)
             return tuple(usual)
     roots, given = _sequence(outputs), _sequence(inputs)
     wanted = inputs if isinstance(inputs, dict) else given  # an iterator can be read only once
@@ -283,10 +284,20 @@ def computed(roots: tuple[Any, ...], inputs: Any, grad_outputs: Any = None, reta
         lead = gradients[0].shape[:1] if is_grads_batched else ()
         results = [_zeros(tensor, lead, create_graph) if value is None else value
                    for tensor, value in zip(given, results, strict=True)]
-    elif not allow_unused and any(value is None for value in results):
+    else:
+        _check_used(results, allow_unused)
+    return dict(zip(inputs, results, strict=True)) if isinstance(inputs, dict) else tuple(results)
+
+
+def _check_used(results: Sequence[Any], allow_unused: bool | None) -> None:
+    """Raise for a missing gradient unless that is allowed.
+
+    Raises:
+        AutogradError: An input is unused.
+    """
+    if not allow_unused and any(value is None for value in results):
         raise AutogradError("grad", "an input that the outputs do not depend on", "every input is used in the outputs",
                             "pass allow_unused=True to get None for it")
-    return dict(zip(inputs, results, strict=True)) if isinstance(inputs, dict) else tuple(results)
 
 
 def _zeros(tensor: Any, lead: tuple[int, ...], create_graph: bool) -> Any:
