@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tensocket as torch
-from tensocket_core.autograd import conjugate, engine
+from tensocket_core.autograd import conjugate, differentiate, graph_methods
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
 from tensocket_core.launch import entries
 from tensocket_core.recording import OVERRIDDEN_KERNELS
@@ -37,7 +37,8 @@ def fresh_rules(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(replayed_passes, "VISITS", 0)
         forget_passes()
     else:
-        monkeypatch.setattr(engine, "WHOLE_PASSES", [])
+        monkeypatch.setattr(differentiate, "SHORTCUTS", [])
+        monkeypatch.setattr(graph_methods, "SHORTCUTS", [])
     before = OVERRIDDEN_KERNELS[:]
     OVERRIDDEN_KERNELS.clear()
     yield request.param

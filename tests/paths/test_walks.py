@@ -13,6 +13,7 @@ import pytest
 import tensocket as torch
 import tensocket.nn.functional as F
 from tensocket_core.launch import entries
+from tensocket_operators.differentiation import replayed_passes
 
 ROOT = Path(__file__).parents[2]
 #: Calls after which everything that is compiled is there.
@@ -38,6 +39,7 @@ def files_of(call: Callable[[], Any]) -> list[str]:
 
 
 x, w = torch.ones(3, 5), torch.ones(5, 4)
+a, b = [torch.ones(3, 4, requires_grad=True) for _ in range(2)]
 WALKS = {
     "a + b": (lambda: x + x, 1), "x @ w": (lambda: x @ w, 1), "sum(0)": (lambda: x.sum(0), 4),
     "layer_norm": (lambda: F.layer_norm(x, (5,)), 3),
@@ -53,3 +55,12 @@ def test_a_warm_call_crosses_few_files_and_returns_to_none(name: str) -> None:
     found = files_of(call)
     assert len(found) <= most, found
     assert len(found) == len(set(found)), found
+
+
+@pytest.mark.skipif(not entries.ENABLED, reason="without entries, other paths serve")
+def test_a_warm_backward_pass_crosses_few_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replayed_passes, "OVERRIDDEN_KERNELS", [])  # as if no test before had replaced one
+    for _ in range(WARM // 10):
+        (a * b).sum().backward()
+    found = files_of((a * b).sum().backward)
+    assert len(found) == len(set(found)) == 3, found

@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from tensocket_plugins.contract.dtypes import float32, float64
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError, DtypeError, ShapeError
 
 from ..dispatch.call import collected_key
 from ..dispatch.modes import ACTIVE, STATE
 from ..dispatch.overrides import call_torch_function, overridden
-from ..keys import AUTOGRAD, DTYPE_MASK, LAZY, OPTIONS, WRAPPER, dtype_bit
+from ..keys import AUTOGRAD, LAZY, OPTIONS, WRAPPER
 from ..tensor import Tensor, wrap
 from ..warned import warn_once
 from .edges import edge_from_place, target_of
-from .engine import capture_whole_pass, run_pass
+from .engine import run_pass
 from .graph import GradientEdge
 
 #: Batches a function over rows, as ``vmap`` does; the transforms package, a layer above, registers it.
 BATCHED: Final[list[Callable[[Callable[..., Any]], Callable[..., Any]]]] = []
 
-#: The bits by which plain losses are told from other tensors, and their values.
-LOSS_PARTS: Final = AUTOGRAD | WRAPPER | LAZY | DTYPE_MASK
-LOSSES: Final = (AUTOGRAD | dtype_bit(float32), AUTOGRAD | dtype_bit(float64))
-_LISTS: Final = (list, tuple)
+
+class PassShortcut(Protocol):
+    """Serves whole passes that record nothing, from losses of one element; the engine runs those that it cannot serve.
+
+    Such a pass does what the engine's would do.
+    """
+
+    def captured(self, outputs: Any, inputs: Any, retain_graph: bool) -> list[Any] | None:
+        """Return the gradients for the inputs, None for unused ones; None if it cannot serve the pass."""
+
+    def added(self, loss: Any, retain_graph: bool) -> bool:
+        """Add the gradients of a loss that is no leaf to all leaves; return False if it cannot serve the pass."""
+
+
+#: The shortcut, which a package above registers.
+SHORTCUTS: Final[list[PassShortcut]] = []
 
 
 def _edge(operator: str, value: Any, role: str) -> Any:
@@ -82,19 +93,12 @@ def _first_gradient(operator: str, root: Any, gradient: Any, create_graph: bool)
                                 "a gradient is created implicitly for real numbers only", "pass gradient=")
         return first_gradient(root)
     if tuple(gradient.shape) != tuple(root.shape):
-        raise ShapeError(
-            operator,
-            f"gradient of shape {list(gradient.shape)} for a tensor of shape {list(root.shape)}",
-            "a gradient has its tensor's shape",
-            "pass a gradient of that shape",
-        )
+        raise ShapeError(operator, f"gradient of shape {list(gradient.shape)} for a tensor of shape {list(root.shape)}",
+                         "a gradient has its tensor's shape", "pass a gradient of that shape")
     if (gradient.dtype.kind == "complex") != (root.dtype.kind == "complex"):
-        raise DtypeError(
-            operator,
-            f"gradient of dtype {gradient.dtype.name} for a tensor of dtype {root.dtype.name}",
-            "gradients are complex exactly where their tensors are",
-            "pass a gradient of the tensor's dtype",
-        )
+        raise DtypeError(operator, f"gradient of dtype {gradient.dtype.name} for a tensor of dtype {root.dtype.name}",
+                         "gradients are complex exactly where their tensors are",
+                         "pass a gradient of the tensor's dtype")
     return gradient if create_graph else gradient.detach() if gradient._key & AUTOGRAD else gradient
 
 
@@ -197,12 +201,9 @@ def _wanted(operator: str, inputs: tuple[Any, ...]) -> list[Any]:
     if any(edge is None for edge in edges):
         edges = [_edge(operator, _recorded(value), "an input") for value in inputs]
     if any(edge is None for edge in edges):
-        raise AutogradError(
-            operator,
-            "an input without requires_grad",
-            "gradients are taken with respect to tensors that require grad",
-            "set requires_grad=True on it before computing the output",
-        )
+        raise AutogradError(operator, "an input without requires_grad",
+                            "gradients are taken with respect to tensors that require grad",
+                            "set requires_grad=True on it before computing the output")
     return edges
 
 
@@ -233,10 +234,10 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
         raise ArgumentError("grad", "allow_unused=False with materialize_grads=True",
                             "unused inputs are allowed where zeros stand for their gradients", "leave allow_unused out")
     if not (ACTIVE or create_graph or is_grads_batched or materialize_grads) and grad_outputs is None:
-        usual = _of_losses(outputs, inputs, bool(retain_graph))
-        if usual is not None:
-            _check_used(usual, allow_unused)
-            return tuple(usual)
+        captured = SHORTCUTS[-1].captured(outputs, inputs, bool(retain_graph)) if SHORTCUTS else None
+        if captured is not None:
+            _check_used(captured, allow_unused)
+            return tuple(captured)
     roots, given = _sequence(outputs), _sequence(inputs)
     wanted = inputs if isinstance(inputs, dict) else given  # an iterator can be read only once
     if (ACTIVE or collected_key((*roots, *given))) and overridden(*roots, *given):
@@ -246,23 +247,6 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
         return call_torch_function("grad", grad, (*roots, *given), (roots, wanted), named)
     return computed(roots, wanted, grad_outputs, retain_graph, create_graph, allow_unused, is_grads_batched,
                     materialize_grads)
-
-
-def _of_losses(outputs: Any, inputs: Any, retain_graph: bool) -> list[Any] | None:
-    """Return the gradients of plain losses for plain leaves, if one function can serve the pass; else None."""
-    losses = (outputs,) if type(outputs) is Tensor else outputs
-    leaves = (inputs,) if isinstance(inputs, Tensor) else inputs
-    if type(losses) not in _LISTS or type(leaves) not in _LISTS or not losses or not leaves:
-        return None
-    for loss in losses:
-        if type(loss) is not Tensor or loss._key & LOSS_PARTS not in LOSSES or loss._grad_fn is None or (
-                type(loss._array) is not np.ndarray or loss._array.size != 1):
-            return None
-    for leaf in leaves:
-        if not isinstance(leaf, Tensor) or leaf._key & (AUTOGRAD | LAZY | WRAPPER) != AUTOGRAD or (
-                leaf._grad_fn is not None):
-            return None
-    return capture_whole_pass(losses, leaves, retain_graph)
 
 
 def computed(roots: tuple[Any, ...], inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,

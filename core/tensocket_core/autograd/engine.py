@@ -35,10 +35,6 @@ from .inspection import NAMED
 from .node import MultiNode, Node, Output
 
 _PARTS: Final = AUTOGRAD | WRAPPER
-#: ``run(losses, wanted, retain_graph)`` serves whole passes through small graphs, from losses of one element; a package
-#: above registers it. It returns pairs of leaves and gradients, or None if this engine has to run the pass. ``wanted``
-#: is a tuple of the leaves whose gradients are captured; it is None if gradients are added to all leaves.
-WHOLE_PASSES: Final[list[Callable[[Sequence[Any], tuple[Any, ...] | None, bool], list[tuple[Any, Any]] | None]]] = []
 
 
 class _Current(threading.local):
@@ -464,27 +460,6 @@ def run_pass(roots: Sequence[tuple[Any, Any]], edges: list[Any] | None, retain_g
     finally:
         _CURRENT.running = outer
     return state.captured
-
-
-def run_whole_pass(loss: Any, retain_graph: bool) -> bool:
-    """Add the gradients of a loss of one element to the leaves; return False if this engine has to run the pass."""
-    made = WHOLE_PASSES[-1]((loss,), None, retain_graph) if WHOLE_PASSES else None
-    if made is None:
-        return False
-    while made:
-        leaf, grad = made.pop(0)
-        if not try_set_first(leaf, grad):
-            accumulate(leaf, grad, False, True)
-    return True
-
-
-def capture_whole_pass(losses: Sequence[Any], leaves: Sequence[Any], retain_graph: bool) -> list[Any] | None:
-    """Return the gradients of losses of one element for leaves; None if this engine has to run the pass."""
-    made = WHOLE_PASSES[-1](losses, tuple(leaves), retain_graph) if WHOLE_PASSES else None
-    if made is None:
-        return None
-    captured = {id(leaf): grad for leaf, grad in made}
-    return [captured.get(id(leaf)) for leaf in leaves]
 
 
 def current_pass() -> _Pass | None:

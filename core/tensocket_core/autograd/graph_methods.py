@@ -16,7 +16,8 @@ from ..dispatch.modes import ACTIVE, STATE
 from ..keys import AUTOGRAD, DTYPE_MASK, OPTIONS, WRAPPER, dtype_bit
 from ..tensor import Tensor, tensor_methods
 from . import differentiate
-from .engine import run_pass, run_whole_pass
+from .differentiate import SHORTCUTS
+from .engine import run_pass
 from .hooks import Extras, Hooks, RemovableHandle, extras_of
 from .inference import is_inference
 from .inspection import named
@@ -74,7 +75,7 @@ class AutogradMethods:
             # Fast path for losses and other usual cases; it saves some microseconds. Other calls take the general path.
             first = gradient
             if gradient is None and array.size == 1:
-                if self._grad_fn is not None and run_whole_pass(self, bool(retain_graph)):
+                if self._grad_fn and SHORTCUTS and SHORTCUTS[-1].added(self, bool(retain_graph)):
                     return
                 first = differentiate.first_gradient(self)
             if type(first) is Tensor and first._array.shape == array.shape and (
@@ -91,12 +92,8 @@ class AutogradMethods:
 
     def _graph_extras(self, operator: str) -> tuple[Extras, int]:
         if not self._key & AUTOGRAD:
-            raise AutogradError(
-                operator,
-                "a tensor that requires no grad",
-                "only tensors with gradients have hooks",
-                "set requires_grad=True first",
-            )
+            raise AutogradError(operator, "a tensor that requires no grad", "only tensors with gradients have hooks",
+                                "set requires_grad=True first")
         if self._grad_fn is None:
             return extras_of(self, "_extras"), 0
         node, index = gradient_place(self._grad_fn)
@@ -210,12 +207,8 @@ def check_grad(tensor: Any, value: Any) -> None:
     if value is tensor:
         raise AutogradError("grad", "the tensor itself", "a tensor is not its own gradient", "assign a clone of it")
     if value._array.shape != tensor._array.shape:
-        raise ShapeError(
-            "grad",
-            f"gradient of shape {list(value.shape)} for a tensor of shape {list(tensor.shape)}",
-            "a gradient has its tensor's shape",
-            "assign a gradient of that shape",
-        )
+        raise ShapeError("grad", f"gradient of shape {list(value.shape)} for a tensor of shape {list(tensor.shape)}",
+                         "a gradient has its tensor's shape", "assign a gradient of that shape")
     if value.dtype is not tensor.dtype or value._device_state is not tensor._device_state:
         raise DtypeError(
             "grad",

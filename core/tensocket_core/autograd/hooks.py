@@ -170,12 +170,9 @@ def check_replacement(hook: Callable[..., Any], grad: Any, replaced: Any) -> Non
         DtypeError: Its dtype or device differs.
     """
     if not hasattr(replaced, "_key"):
-        raise ArgumentTypeError(
-            "hook",
-            f"{type(replaced).__name__} from hook {name_of(hook)!r}",
-            "a hook returns a tensor or None",
-            "return the new gradient, or None to keep the old one",
-        )
+        raise ArgumentTypeError("hook", f"{type(replaced).__name__} from hook {name_of(hook)!r}",
+                                "a hook returns a tensor or None",
+                                "return the new gradient, or None to keep the old one")
     if grad is None:
         return
     if replaced._array.shape != grad._array.shape:
@@ -203,12 +200,9 @@ def as_gradients(hook: Callable[..., Any], given: tuple[Any, ...], replaced: Any
     """
     values = replaced if isinstance(replaced, tuple) else (replaced,)
     if len(values) != len(given):
-        raise AutogradError(
-            "hook",
-            f"{len(values)} gradients from hook {name_of(hook)!r} for {len(given)}",
-            "a node's hook returns as many gradients as it is given",
-            "return a tuple with an entry for each, or None to keep them",
-        )
+        raise AutogradError("hook", f"{len(values)} gradients from hook {name_of(hook)!r} for {len(given)}",
+                            "a node's hook returns as many gradients as it is given",
+                            "return a tuple with an entry for each, or None to keep them")
     for old, new in zip(given, values, strict=True):
         if new is not None:
             check_replacement(hook, old, new)

@@ -22,12 +22,9 @@ class InferenceCounter:
 
     def __getitem__(self, index: int) -> int:
         if STATE.inference is None:
-            raise AutogradError(
-                "inference_mode",
-                "an inference tensor outside of inference mode",
-                "it is not saved for backward and not modified there, as its changes are not counted",
-                "clone() it first, or use no_grad instead of inference_mode",
-            )
+            raise AutogradError("inference_mode", "an inference tensor outside of inference mode",
+                                "it is not saved for backward and not modified there, as its changes are not counted",
+                                "clone() it first, or use no_grad instead of inference_mode")
         return 0
 
     def __setitem__(self, index: int, value: int) -> None:

@@ -98,9 +98,6 @@ def check_no_leaf(operator: str, target: Any) -> None:
         return
     for tensor, what in ((target._base, "a view of a leaf tensor"), (target, "a leaf tensor")):
         if tensor is not None and tensor._grad_fn is None:
-            raise AutogradError(
-                operator,
-                f"{what} that requires grad",
-                "a leaf that requires grad is not modified while gradients are recorded",
-                "use torch.no_grad(), or work out of place",
-            )
+            raise AutogradError(operator, f"{what} that requires grad",
+                                "a leaf that requires grad is not modified while gradients are recorded",
+                                "use torch.no_grad(), or work out of place")

@@ -289,12 +289,9 @@ def raise_freed(node: Node) -> NoReturn:
     Raises:
         AutogradError: Always.
     """
-    raise AutogradError(
-        "backward",
-        f"{node.name()} a second time",
-        "the graph's saved tensors were freed by the first backward",
-        "Specify retain_graph=True in the first backward",
-    )
+    raise AutogradError("backward", f"{node.name()} a second time",
+                        "the graph's saved tensors were freed by the first backward",
+                        "Specify retain_graph=True in the first backward")
 
 
 def raise_modified(node: Node, value: Any, version: int) -> NoReturn:

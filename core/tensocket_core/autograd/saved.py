@@ -57,23 +57,16 @@ class Packed:
         self._stored = pack(plain)
         self._unpack = unpack
         if plain._version != version:
-            raise AutogradError(
-                "saved_tensors_hooks",
-                "a tensor that the pack hook modified in place",
-                "pack hooks leave their argument as it is",
-                "work on a clone of it",
-            )
+            raise AutogradError("saved_tensors_hooks", "a tensor that the pack hook modified in place",
+                                "pack hooks leave their argument as it is", "work on a clone of it")
 
     def unpack(self, node: Any) -> Any:
         """Return the tensor, with its place in the graph."""
         value = self._unpack(self._stored)
         if not hasattr(value, "_key"):
-            raise ArgumentTypeError(
-                "saved_tensors_hooks",
-                f"{type(value).__name__} from the unpack hook of {node.name()}",
-                "unpack hooks return a tensor",
-                "return the tensor that was packed",
-            )
+            raise ArgumentTypeError("saved_tensors_hooks",
+                                    f"{type(value).__name__} from the unpack hook of {node.name()}",
+                                    "unpack hooks return a tensor", "return the tensor that was packed")
         if self._transform is not None:
             value = self._transform.lift(value)
         if self._edge is None:

@@ -34,12 +34,8 @@ def argument_key(operator: str, value: Any, numbers: dict[type, int] = SCALAR) -
     if key is None and (overrides_functions(type(value)) or isinstance(value, np.generic)):
         key = WRAPPER
     if key is None:
-        raise ArgumentTypeError(
-            operator,
-            f"an argument of type {type(value).__name__}",
-            "operands are tensors or Python numbers",
-            "convert it with tensocket.tensor(...)",
-        )
+        raise ArgumentTypeError(operator, f"an argument of type {type(value).__name__}",
+                                "operands are tensors or Python numbers", "convert it with tensocket.tensor(...)")
     return int(key)
 
 

@@ -68,9 +68,8 @@ def set_fallback(device: str | None) -> None:
         ArgumentError: The device is not host-resident.
     """
     if device is not None and not open_device(device).runtime.profile.host_resident:
-        raise ArgumentError(
-            "set_fallback", f"device {device!r}", "operators fall back to a host-resident device", "pass 'cpu'"
-        )
+        raise ArgumentError("set_fallback", f"device {device!r}", "operators fall back to a host-resident device",
+                            "pass 'cpu'")
     _TARGET[0] = device
     clear_tables()
 
@@ -103,12 +102,9 @@ def note_host_operator(operator: str, tensor: Any) -> None:
     """
     declared = operator in tensor._device_state.runtime.profile.host_kernels
     if not declared and _TARGET[0] is None:
-        raise UnsupportedOperator(
-            operator,
-            f"{tensor.dtype.name} on {tensor.device}",
-            "the backend neither runs this operator nor declares it as a host kernel",
-            "allow copies to the host with tensocket.set_fallback('cpu')",
-        )
+        raise UnsupportedOperator(operator, f"{tensor.dtype.name} on {tensor.device}",
+                                  "the backend neither runs this operator nor declares it as a host kernel",
+                                  "allow copies to the host with tensocket.set_fallback('cpu')")
     note(operator, tensor.dtype.name, str(tensor.device), "host_kernel" if declared else "fallback", tensor.nbytes)
 
 

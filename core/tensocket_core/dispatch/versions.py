@@ -34,12 +34,8 @@ def check_writable(operator: str, target: Any, repeated: bool = False) -> None:
     array = plain_handle(target._array)
     if not (repeated or contiguous(array)) and array.size and any(
             s == 0 and n > 1 for s, n in zip(element_strides(array), array.shape, strict=True)):
-        raise ShapeError(
-            operator,
-            f"an expanded tensor of shape {list(array.shape)}",
-            "elements that are written have memory of their own",
-            "clone() it first",
-        )
+        raise ShapeError(operator, f"an expanded tensor of shape {list(array.shape)}",
+                         "elements that are written have memory of their own", "clone() it first")
     if type(array) is np.ndarray and not array.flags.writeable:
         raise ArgumentError(operator, f"a tensor of shape {list(array.shape)} on read-only memory",
                             "the owner of the memory does not allow writing", "clone() it first")

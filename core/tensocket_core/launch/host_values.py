@@ -64,12 +64,8 @@ class HostValues:
         if type(array) is np.ndarray and array.size == 1 and not (self._key & _INDIRECT or VALUE_OBSERVERS or PENDING):
             return array.item()
         if array.size != 1:
-            raise ShapeError(
-                "item",
-                f"a tensor of shape {list(self.shape)}",
-                "only one element converts to a Python number",
-                "use .tolist()",
-            )
+            raise ShapeError("item", f"a tensor of shape {list(self.shape)}",
+                             "only one element converts to a Python number", "use .tolist()")
         return self._values().item()
 
     def tolist(self: Any) -> Any:

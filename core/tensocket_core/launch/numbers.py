@@ -64,9 +64,8 @@ def check_range(operator: str, value: Any, dtype: DType) -> None:
         ArgumentError: The value is out of range.
     """
     if not isinstance(value, (bool, int, float, complex, np.generic)):
-        raise ArgumentTypeError(
-            operator, f"a value of type {type(value).__name__}", "elements are numbers", "pass a Python number"
-        )
+        raise ArgumentTypeError(operator, f"a value of type {type(value).__name__}", "elements are numbers",
+                                "pass a Python number")
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, complex) and dtype.kind not in ("complex", "bool"):
         if value.imag:

@@ -1,6 +1,6 @@
 """Graphs behind losses, by their form: all that rules of a backward pass depend on, except for contents of tensors.
 
-The *form* is the rules, shapes and dtypes, how nodes are connected, the saved values that are no tensors, and the order
+The *form* is the rules, shapes and dtypes, how nodes are connected, saved values other than tensors, and the order
 in which the engine visits the nodes. ``Graph`` finds it in some microseconds; ``form_plan`` describes one form for
 machine code, which tells in a fraction of one whether a graph has it.
 """

@@ -16,16 +16,19 @@ from typing import Any, Final
 
 import numpy as np
 
+from tensocket_core.autograd.accumulate import accumulate, try_set_first
+from tensocket_core.autograd.differentiate import SHORTCUTS
 from tensocket_core.autograd.edges import cast_to_shape
-from tensocket_core.autograd.engine import WHOLE_PASSES
 from tensocket_core.autograd.node import MultiNode
 from tensocket_core.device import BY_KEY
 from tensocket_core.dispatch.derivative import ARRAYS
-from tensocket_core.keys import DEVICE_MASK, OPTIONS
+from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, LAZY, OPTIONS, WRAPPER, dtype_bit
 from tensocket_core.launch.entries import ENABLED, compiled_or
 from tensocket_core.launch.replay import ELEMENTS_PER_CALL, compiled_launches
 from tensocket_core.promotion import DEFAULT_DTYPE
 from tensocket_core.recording import OVERRIDDEN_KERNELS, RECORDING_SLOW_PATHS
+from tensocket_core.tensor import Tensor
+from tensocket_plugins.contract.dtypes import float32, float64
 from tensocket_plugins.contract.launch_recorder import RECORDERS
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
 from tensocket_plugins.kit.bounded import BoundedCache
@@ -40,6 +43,10 @@ VISITS = 400
 _TRIES: Final = 3
 _FORMS: Final = 512
 _NEWEST: Final = 4
+#: The bits by which plain losses are told from other tensors, and their values.
+_PARTS: Final = AUTOGRAD | WRAPPER | LAZY | DTYPE_MASK
+_LOSSES: Final = (AUTOGRAD | dtype_bit(float32), AUTOGRAD | dtype_bit(float64))
+_LISTS: Final = (list, tuple)
 _Made = list[tuple[Any, Any]]
 
 
@@ -256,4 +263,37 @@ def replayed_pass(losses: Sequence[Any], wanted: tuple[Any, ...] | None, retain_
     return found.gradients(graph, losses, retain_graph)
 
 
-WHOLE_PASSES.append(replayed_pass)
+class _Shortcut:
+    """Replays for ``backward`` and ``grad``; see ``PassShortcut``."""
+
+    def captured(self, outputs: Any, inputs: Any, retain_graph: bool) -> list[Any] | None:
+        losses = (outputs,) if type(outputs) is Tensor else outputs
+        leaves = (inputs,) if isinstance(inputs, Tensor) else inputs
+        if type(losses) not in _LISTS or type(leaves) not in _LISTS or not losses or not leaves:
+            return None
+        for loss in losses:
+            if type(loss) is not Tensor or loss._key & _PARTS not in _LOSSES or loss._grad_fn is None or (
+                    type(loss._array) is not np.ndarray or loss._array.size != 1):
+                return None
+        for leaf in leaves:
+            if not isinstance(leaf, Tensor) or leaf._key & _PARTS & ~DTYPE_MASK != AUTOGRAD or (
+                    leaf._grad_fn is not None):
+                return None
+        made = replayed_pass(losses, tuple(leaves), retain_graph)
+        if made is None:
+            return None
+        found = {id(leaf): grad for leaf, grad in made}
+        return [found.get(id(leaf)) for leaf in leaves]
+
+    def added(self, loss: Any, retain_graph: bool) -> bool:
+        made = replayed_pass((loss,), None, retain_graph)
+        if made is None:
+            return False
+        while made:
+            leaf, grad = made.pop(0)
+            if not try_set_first(leaf, grad):
+                accumulate(leaf, grad, False, True)
+        return True
+
+
+SHORTCUTS.append(_Shortcut())
