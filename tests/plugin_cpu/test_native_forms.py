@@ -161,4 +161,4 @@ def test_references(match):
 
 
 def test_too_many_objects(match):
-    assert match(FormStep(FormTest.KIND, 0, DOWN, Node, 512, 512)) is None
+    assert match(FormStep(FormTest.KIND, 0, DOWN, Node, 2048, 2048)) is None

@@ -20,7 +20,7 @@ from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.plans import FormPlan, FormStep, FormTest
 
 #: Most nodes of a graph.
-_NODES: Final = 64
+_NODES: Final = 256
 #: The number of the output of a target that is a leaf.
 LEAF: Final = -1
 _WRAPPED: Final = LAZY | WRAPPER

@@ -172,7 +172,7 @@ class _Replays:
 
     def __init__(self, graph: Graph, losses: Sequence[Any], captures: bool) -> None:
         largest = max([x._array.size for x in graph.operands])
-        self._left = max(VISITS, largest // ELEMENTS_PER_CALL)
+        self._left = max(VISITS, largest // (2 * ELEMENTS_PER_CALL))
         self._tries = _TRIES
         self._code: Callable[..., Any] = _declined
         self._match: Callable[..., Any] = _declined

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..code.compiler import Compiler
 
 #: The most objects of a form.
-OBJECTS: Final = 512
+OBJECTS: Final = 2048
 #: The words of a step: test, source, byte offset in it, value, number, first; their positions have these names.
 _TEST, _SOURCE, _OFFSET, _VALUE, _NUMBER, _FIRST, _WORDS = range(7)
 #: Words at the beginning of a table.
