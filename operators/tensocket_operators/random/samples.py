@@ -19,9 +19,11 @@ from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from ..call_forms import write_out
 from ..creation import empty_like, options, shape_of
+from ..creation.noted import noted
 from ..creation.record import dispatch_factory, is_intercepted
 from ..kinds.view import Custom
 from ..reductions.value_checks import any_true, value_range
+from .ahead import noted_draw
 from .distributions import NORMAL, NORMAL_SCALED
 from .draws import drawn_tensor, floats
 from .generator import Generator
@@ -58,6 +60,7 @@ def _watched(operator: str, *given: Any) -> bool:
     return bool(ACTIVE or any(x._key & WRAPPER for x in tensors)) and is_intercepted(*tensors)
 
 
+@noted(note=noted_draw)
 def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any = None,
            device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
     """Draw normal numbers.

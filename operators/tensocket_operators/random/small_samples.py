@@ -44,7 +44,7 @@ def small_normal(mean: Any, std: Any, generator: Generator | None) -> Any:
     if centre.shape != spread.shape or any(x < 0 for x in spread.reshape(-1).tolist()):
         return None
     wide = dtype is dtypes.float64
-    drawn = small_draw(state, NORMAL[wide], dtype, 1 + wide, centre.shape, centre.size, generator)
+    drawn = small_draw(state, NORMAL[wide], dtype, 1 + wide, centre.shape, generator)
     return None if drawn is None else wrap(np.asarray(_scaled(drawn, spread, centre)), mean._key & ~DIM0)
 
 
@@ -54,7 +54,7 @@ def small_scaled(mean: float, std: float, shape: tuple[int, ...], state: DeviceS
     count = math.prod(shape)
     if not 0 < count <= FEW or not std >= 0:
         return None
-    drawn = small_draw(state, NORMAL_SCALED[0], dtypes.float32, 1, shape, count, generator, (std, mean))
+    drawn = small_draw(state, NORMAL_SCALED[0], dtypes.float32, 1, shape, generator, (std, mean))
     return None if drawn is None else wrap(drawn, state.key | _FLOAT32)
 
 
@@ -73,7 +73,7 @@ def small_bernoulli(input: Any, generator: Generator | None) -> Any:
     if min(values) < 0 or max(values) > 1 or not sum(values) >= 0:
         return None
     wide = dtype is dtypes.float64
-    drawn = small_draw(state, UNIFORM[wide], dtype, 1 + wide, array.shape, array.size, generator)
+    drawn = small_draw(state, UNIFORM[wide], dtype, 1 + wide, array.shape, generator)
     return None if drawn is None else wrap(np.asarray((drawn < array).astype(array.dtype)), key & ~DIM0)
 
 
@@ -96,7 +96,6 @@ def small_integers(state: DeviceState, shape: tuple[int, ...], dtype: DType, low
     target = state.runtime.target
     if target is None or not target.float64:
         return None
-    drawn = small_draw(state, integers64, dtypes.int64, 2, shape, count, generator, (high - low, low))
-    if drawn is None:
-        return None
-    return wrap(drawn if dtype is dtypes.int64 else drawn.astype(dtype.numpy), state.key | dtype_bit(dtype))
+    drawn = small_draw(state, integers64, dtypes.int64, 2, shape, generator, (high - low, low),
+                       None if dtype is dtypes.int64 else dtype.numpy)
+    return None if drawn is None else wrap(drawn, state.key | dtype_bit(dtype))

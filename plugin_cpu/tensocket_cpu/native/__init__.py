@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .entries import make_entry
+from .factories import FactoryCompiler
 from .joins import make_join
 from .layout import LAYOUT, Layout, find_layout
 from .products import make_product
@@ -10,5 +11,5 @@ from .replay import ReplayCompiler
 from .resources import Resources
 from .views import ViewCompiler
 
-__all__ = ["LAYOUT", "Layout", "ReplayCompiler", "Resources", "ViewCompiler", "find_layout", "make_entry", "make_join",
-           "make_product"]
+__all__ = ["LAYOUT", "FactoryCompiler", "Layout", "ReplayCompiler", "Resources", "ViewCompiler", "find_layout",
+           "make_entry", "make_join", "make_product"]
