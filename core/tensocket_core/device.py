@@ -180,11 +180,7 @@ def use_state(state: DeviceState | None) -> None:
 
 
 def set_default_device(device: Any) -> None:
-    """Set the device of this thread's factories; None returns to the process's default.
-
-    Args:
-        device: A device name or ``device``.
-    """
+    """Set the device of this thread's factories, a name or a ``device``; None returns to the process's default."""
     use_state(None if device is None else open_device(device))
 
 

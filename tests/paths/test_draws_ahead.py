@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ import tensocket as torch
 from tensocket_core.device import open_device
 from tensocket_operators.creation import noted
 from tensocket_operators.random import ahead, generator_of
+from tensocket_plugins.contract.errors import ArgumentError
 
 DRAWS: dict[str, Callable[[str, torch.Generator], Any]] = {
     "rand": lambda d, g: torch.rand(3, device=d, generator=g),
@@ -153,3 +155,19 @@ def test_threads_share_a_stream() -> None:
         thread.join()
     torch.manual_seed(5)
     assert sorted(made) == sorted(torch.rand(1200, 4).tolist())
+
+
+@pytest.mark.parametrize("weights", [[math.nan, 1.0], [1.0, math.nan], [-1.0, 2.0], [math.inf, 1.0], [0.0, 0.0],
+                                     [[1.0, 0.0], [0.0, 0.0]]])
+def test_few_wrong_weights_are_refused(weights):
+    with pytest.raises(ArgumentError, match="weights"):
+        torch.multinomial(torch.tensor(weights), 1)
+
+
+def test_few_weights_of_zero_are_never_drawn():
+    for dtype in (torch.float32, torch.float64):
+        weights = torch.tensor([[0.0, 3.0, 0.0, 1.0]] * 2, dtype=dtype)
+        for _ in range(20):
+            assert sorted(torch.multinomial(weights, 2).flatten().tolist()) == [1, 1, 3, 3]
+    with pytest.raises(ArgumentError):
+        torch.multinomial(weights, 5)

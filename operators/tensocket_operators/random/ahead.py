@@ -139,6 +139,18 @@ def small_draw(state: DeviceState, formula: Any, dtype: DType, words: int, shape
         numbers: Further arguments of the formula.
         converted: NumPy's dtype of the array, if it is another one.
     """
+    draw = draw_of(state, formula, dtype, words, shape, numbers, converted)
+    if draw is None:
+        return None
+    made = draw.next(generator or generator_of(state))
+    if _NOTES and generator is None and (notes := _NOTES.get(get_ident())) is not None:
+        notes.append((draw, made))
+    return made
+
+
+def draw_of(state: DeviceState, formula: Any, dtype: DType, words: int, shape: tuple[int, ...],
+            numbers: Sequence[float] = (), converted: Any = None) -> Draw | None:
+    """Return a small draw, by the arguments of ``small_draw``; None if no program is known for it."""
     # Zeros have two signs; NaN equals no key, so that its draws are never ahead.
     stream = (state, formula, dtype, *(numbers if all(numbers) else map(repr, numbers)))
     draw = _DRAWS.get((stream, shape, converted))
@@ -150,10 +162,7 @@ def small_draw(state: DeviceState, formula: Any, dtype: DType, words: int, shape
         if stretch is None:
             stretch = _STRETCHES[stream] = _Stretch(*known)
         draw = _DRAWS[stream, shape, converted] = Draw(stretch, state, dtype, words, shape, numbers, converted)
-    made = draw.next(generator or generator_of(state))
-    if _NOTES and generator is None and (notes := _NOTES.get(get_ident())) is not None:
-        notes.append((draw, made))
-    return made
+    return draw
 
 
 @contextmanager

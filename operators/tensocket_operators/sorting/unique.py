@@ -24,6 +24,7 @@ from ..indexing.gather_scatter import gather_valid, scatter_valid
 from ..kinds.composite import composite
 from ..kinds.host_library import same_shape
 from ..kinds.multi_kernel import SequenceOperator
+from ..kinds.pointwise import kind_letter
 from ..scans.scans import running_sum
 from .sorting import order, places
 
@@ -303,7 +304,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
             for x in (elements, test_elements)]
     common = promote_types(pair[0].dtype, pair[1].dtype)
     wanted, tests = [x.to(common) for x in pair]
-    if wanted.numel() * tests.numel() <= _PAIRS:
+    if wanted.numel() * tests.numel() <= _PAIRS and kind_letter(common) in "bif":
         found = (wanted.unsqueeze(-1) == tests.reshape(-1)).any(-1)
     else:
         found = call(membership, wanted, tests)
