@@ -23,7 +23,7 @@ from tensocket_plugins.contract.devices import (
     stand_in,
 )
 from tensocket_plugins.contract.errors import ArgumentTypeError, DeviceMismatch, TensocketError
-from tensocket_plugins.contract.forks import Rank, held_over_forks
+from tensocket_plugins.contract.forks import Rank, by_thread, held_over_forks
 from tensocket_plugins.contract.naming import package_name
 from tensocket_plugins.contract.registry import registry
 
@@ -105,7 +105,9 @@ ON_HOST_QUEUES: Final[list[Callable[[bool], None]]] = [_no_queues]
 _ENTRIES: Final[list[DeviceState]] = []
 #: Entries by the values that users pass as ``device=``; filled on first use of each spelling.
 _BY_NAME: Final[dict[Any, DeviceState]] = {}
-_PROCESS_DEFAULT: Final[list[DeviceState]] = []
+PROCESS_DEFAULT: Final[list[DeviceState]] = []
+#: By thread that selected one, its default device.
+SELECTING: Final[dict[int, DeviceState]] = by_thread({})
 #: The device from the environment, if it answers for ``cuda``.
 _ANSWERING: Final[list[str]] = []
 #: Key bit to entry.
@@ -122,9 +124,7 @@ def open_device(device: Any) -> DeviceState:
         return _BY_NAME[device]
     except (KeyError, TypeError):
         pass
-    if device is None:
-        return default_state()
-    return _open(parse_device(device), device)
+    return default_state() if device is None else _open(parse_device(device), device)
 
 
 def _open(parsed: Device, spelling: Any) -> DeviceState:
@@ -149,7 +149,7 @@ def _meta_device() -> MetaDevice:
 
 def default_state() -> DeviceState:
     """Return the device that factories use without ``device=``: the thread's default, or else the process's."""
-    return _THREAD.default or (_PROCESS_DEFAULT[0] if _PROCESS_DEFAULT else _first_default())
+    return _THREAD.default or (PROCESS_DEFAULT[0] if PROCESS_DEFAULT else _first_default())
 
 
 def _first_default() -> DeviceState:
@@ -160,10 +160,10 @@ def _first_default() -> DeviceState:
     """
     if package_name() == "torch":
         _answer_from_environment()
-        _PROCESS_DEFAULT.append(open_device(HOST_DEVICE))
+        PROCESS_DEFAULT.append(open_device(HOST_DEVICE))
     else:
-        _PROCESS_DEFAULT.append(open_device(os.environ.get("TENSOCKET_DEVICE") or HOST_DEVICE))
-    return _PROCESS_DEFAULT[0]
+        PROCESS_DEFAULT.append(open_device(os.environ.get("TENSOCKET_DEVICE") or HOST_DEVICE))
+    return PROCESS_DEFAULT[0]
 
 
 def selected_state() -> DeviceState | None:
@@ -174,15 +174,14 @@ def selected_state() -> DeviceState | None:
 def use_state(state: DeviceState | None) -> None:
     """Set this thread's default device to a result of ``selected_state``, possibly from another thread."""
     _THREAD.default = state
+    SELECTING.pop(threading.get_ident(), None)
+    if state is not None:
+        SELECTING[threading.get_ident()] = state
 
 
 def set_default_device(device: Any) -> None:
-    """Set the device of this thread's factories; None returns to the process's default.
-
-    Args:
-        device: A device name or ``device``.
-    """
-    _THREAD.default = None if device is None else open_device(device)
+    """Set the device of this thread's factories, a name or a ``device``; None returns to the process's default."""
+    use_state(None if device is None else open_device(device))
 
 
 class _ThreadSelection(Selection):
@@ -192,11 +191,11 @@ class _ThreadSelection(Selection):
         """Make ``device`` the default."""
         state = open_device(device)
         _THREAD.outer.append(_THREAD.default)
-        _THREAD.default = state
+        use_state(state)
 
     def leave(self) -> None:
         """Restore the previous default."""
-        _THREAD.default = _THREAD.outer.pop()
+        use_state(_THREAD.outer.pop())
 
 
 SELECTION[0] = _ThreadSelection()

@@ -18,8 +18,8 @@ from tensocket_core.recording import SlowPathReason
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UnsupportedOperator
 
 _DEBUG_MODES: Final = ("default", "warn", "error")
-#: While results must be reproducible, backward passes run every rule: replays of rules do not read the setting.
-_SLOW_PATHS: Final[list[SlowPathReason]] = []
+#: Not empty while results must be reproducible: machine code, and replays of backward rules, do not read the setting.
+SLOW_PATHS: Final[list[SlowPathReason]] = []
 
 
 class Setting:
@@ -42,7 +42,7 @@ class Setting:
         """Change the setting. Closures that were made for another one end."""
         clear_tables()
         if required != self.required:
-            _SLOW_PATHS[:] = [SlowPathReason()] if required else []
+            SLOW_PATHS[:] = [SlowPathReason()] if required else []
         self.required, self.warn_only, self.fill = required, warn_only, fill
         self.filling = required and fill
 

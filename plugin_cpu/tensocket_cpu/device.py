@@ -18,6 +18,7 @@ from tensocket_plugins.contract.kernels import KernelTable
 from tensocket_plugins.contract.launch_recorder import RECORDERS, is_recording
 from tensocket_plugins.contract.plans import (
     EntryPlan,
+    FactoryPlan,
     FormPlan,
     JoinPlan,
     ListPlan,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from .code.compiler import Compiler
     from .linear.halves import Halves
     from .lowp_gemm.products import LowPrecisionProducts
-    from .native import FormCompiler, ReplayCompiler, Resources, ViewCompiler
+    from .native import FactoryCompiler, FormCompiler, ReplayCompiler, Resources, ViewCompiler
     from .threads.workers import Workers
 
 #: The number of elements from which a generated kernel beats NumPy's addition.
@@ -100,6 +101,7 @@ class CpuDevice(OpenDevice):
         self._replays: ReplayCompiler | None = None
         self._resources: Resources | None = None
         self._views: ViewCompiler | None = None
+        self._factories: FactoryCompiler | None = None
         self._forms: FormCompiler | None = None
         self._lock = held_over_forks(threading.Lock(), Rank.COMPILERS)
 
@@ -208,6 +210,7 @@ class CpuDevice(OpenDevice):
             return make_tape(self.compiler, self.pool, plan)
         from .native import (  # imports LLVM
             LAYOUT,
+            FactoryCompiler,
             FormCompiler,
             ReplayCompiler,
             ViewCompiler,
@@ -238,6 +241,9 @@ class CpuDevice(OpenDevice):
         if type(plan) is ViewPlan:
             self._views = self._views or ViewCompiler(lambda: self.compiler, LAYOUT)
             return self._views.compile(plan, next_path)
+        if type(plan) is FactoryPlan:
+            self._factories = self._factories or FactoryCompiler(lambda: self.compiler, LAYOUT)
+            return self._factories.compile(plan, next_path)
         return None
 
     def _shared(self) -> Resources:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,10 @@ import numpy as np
 import pytest
 
 import tensocket as torch
-from tensocket_operators.random import ahead
+from tensocket_core.device import open_device
+from tensocket_operators.creation import noted
+from tensocket_operators.random import ahead, generator_of
+from tensocket_plugins.contract.errors import ArgumentError
 
 DRAWS: dict[str, Callable[[str, torch.Generator], Any]] = {
     "rand": lambda d, g: torch.rand(3, device=d, generator=g),
@@ -30,6 +34,7 @@ DRAWS: dict[str, Callable[[str, torch.Generator], Any]] = {
 @pytest.fixture(autouse=True)
 def _no_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
     ahead._STRETCHES.clear()
+    ahead._DRAWS.clear()
     monkeypatch.setattr(ahead, "_BLOCKS", 50)  # so that stretches end
     monkeypatch.setattr(ahead, "_PATIENCE", 4)
 
@@ -51,6 +56,60 @@ def test_repeated_draws_continue_the_stream(name: str) -> None:
         assert drawn.shape == wanted.shape
         check_same(drawn, wanted)
     assert own.get_state().tolist() == reference.get_state().tolist()
+
+
+NOTED: dict[str, Callable[[str], Any]] = {
+    "rand": lambda d: torch.rand(3, device=d), "randn": lambda d: torch.randn(2, 3, device=d),
+    "rand of float64": lambda d: torch.rand((), dtype=torch.float64, device=d),
+    "rand of bfloat16": lambda d: torch.rand(4, dtype=torch.bfloat16, device=d),
+    "rand_like": lambda d: torch.rand_like(torch.empty(5, device=d)),
+    "randn_like": lambda d: torch.randn_like(torch.empty(2, 1, device=d).t()),
+    "randn_like without dimensions": lambda d: torch.randn_like(torch.empty((), device=d)),
+    "randint": lambda d: torch.randint(-5, 90, (5,), device=d),
+    "randint_like": lambda d: torch.randint_like(torch.empty(3, device=d), 2, 10),
+    "normal": lambda d: torch.normal(1.5, 0.25, (2, 2), device=d),
+    "requires_grad": lambda d: torch.rand(2, device=d, requires_grad=True).detach(),
+    "many": lambda d: torch.rand(700, device=d),
+}
+
+
+@pytest.mark.parametrize("name", list(NOTED))
+def test_noted_draws_continue_the_stream(name: str) -> None:
+    draw, calls = NOTED[name], noted._CALLS + 8
+    torch.manual_seed(23)
+    found = [draw("cpu") for _ in range(calls)]
+    state = torch.get_rng_state()
+    torch.manual_seed(23)
+    for x in found:
+        wanted = draw("ref")
+        assert (x.dtype, x.shape, x.stride(), x.requires_grad) == (
+            wanted.dtype, wanted.shape, wanted.stride(), wanted.requires_grad)
+        assert np.allclose(x.float().numpy(), wanted.float().cpu().numpy(), rtol=1e-6, atol=0)
+    assert state.tolist() == generator_of(open_device("ref")).get_state().tolist()
+
+
+def test_noted_draws_of_several_functions_and_seeds() -> None:
+    names = np.random.default_rng(1).choice(list(NOTED), 2000)
+    for k, name in enumerate(names):
+        if k % 97 == 0:
+            torch.manual_seed(k % 5)
+        found, wanted = NOTED[name]("cpu"), NOTED[name]("ref")
+        assert np.allclose(found.float().numpy(), wanted.float().cpu().numpy(), rtol=1e-6, atol=0), name
+
+
+def test_noted_draws_respect_generators_and_forks() -> None:
+    for _ in range(noted._CALLS + 8):
+        torch.rand(3)
+    own = torch.Generator().manual_seed(3)
+    first = torch.rand(3, generator=own)
+    assert first.tolist() == torch.rand(3, generator=own.manual_seed(3)).tolist()
+    state = torch.get_rng_state()
+    with torch.random.fork_rng():
+        torch.manual_seed(9)
+        inner = torch.rand(3).tolist()
+    assert torch.get_rng_state().tolist() == state.tolist()
+    torch.manual_seed(9)
+    assert torch.rand(3).tolist() == inner
 
 
 def test_mixed_draws_continue_the_stream() -> None:
@@ -96,3 +155,19 @@ def test_threads_share_a_stream() -> None:
         thread.join()
     torch.manual_seed(5)
     assert sorted(made) == sorted(torch.rand(1200, 4).tolist())
+
+
+@pytest.mark.parametrize("weights", [[math.nan, 1.0], [1.0, math.nan], [-1.0, 2.0], [math.inf, 1.0], [0.0, 0.0],
+                                     [[1.0, 0.0], [0.0, 0.0]]])
+def test_few_wrong_weights_are_refused(weights):
+    with pytest.raises(ArgumentError, match="weights"):
+        torch.multinomial(torch.tensor(weights), 1)
+
+
+def test_few_weights_of_zero_are_never_drawn():
+    for dtype in (torch.float32, torch.float64):
+        weights = torch.tensor([[0.0, 3.0, 0.0, 1.0]] * 2, dtype=dtype)
+        for _ in range(20):
+            assert sorted(torch.multinomial(weights, 2).flatten().tolist()) == [1, 1, 3, 3]
+    with pytest.raises(ArgumentError):
+        torch.multinomial(weights, 5)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_core.autograd.anomaly import _MODE
-from tensocket_core.device import _ANSWERING, _PROCESS_DEFAULT
+from tensocket_core.device import _ANSWERING, PROCESS_DEFAULT
 from tensocket_core.device import _THREAD as _DEVICE_THREAD
 from tensocket_core.dispatch.autocast import REGISTERED
 from tensocket_core.dispatch.fallback import FALLBACKS
@@ -38,7 +38,7 @@ HOLDERS: Final[dict[str, Any]] = {
     "saving": _SAVING_THREAD,
     "library": _RUNNING,
     "default_dtype": DEFAULT_DTYPE,
-    "default_device": _PROCESS_DEFAULT,
+    "default_device": PROCESS_DEFAULT,
     "answering_device": _ANSWERING,
     "slow_recording": RECORDING_SLOW_PATHS,
     "overridden_kernels": OVERRIDDEN_KERNELS,

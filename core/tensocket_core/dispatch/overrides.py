@@ -83,14 +83,15 @@ def overriding(values: Iterable[Any]) -> list[Any]:
     return found
 
 
+#: Types of most arguments, which override nothing.
+_INERT: Final = frozenset({Tensor, int, float, bool, str, type(None)})
+
+
 def overridden(*values: Any) -> bool:
     """Whether a function mode is on or an argument overrides functions."""
-    if ACTIVE:
-        if STATE.function_modes:
-            return True
-        if STATE.overrides_off:
-            return False
-    return any(overrides_functions(type(value)) for value in participants(values))
+    if ACTIVE and (STATE.function_modes or STATE.overrides_off):
+        return bool(STATE.function_modes)
+    return not _INERT.issuperset(map(type, values)) and any(map(overrides_functions, map(type, participants(values))))
 
 
 #: End of the rule that a call breaks if all handlers return NotImplemented.

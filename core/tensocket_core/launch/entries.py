@@ -52,8 +52,6 @@ _EXACT_COMPLEX: Final = frozenset({
 _EMPTY: Final = ("_grad", "_grad_fn", "_version_counter", "_base")
 _SERVED: Final = frozenset({
     dtypes.bool_, dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64})
-
-
 #: Dtypes that entries of pointwise operators serve: the entries only copy words, and the kernel computes elements.
 _POINTWISE: Final = _SERVED | {dtypes.float16, dtypes.bfloat16, dtypes.complex64, dtypes.complex128}
 
@@ -133,7 +131,6 @@ def build_product(operator: str, state: DeviceState, dtype: DType, key: int, nex
     """
     if not ENABLED or state.runtime.target is None:
         return next_path
-
     plan = plans.ProductPlan(dtype, wrapper_layout(key), affine)
     made: Closure = _made_once(state, (operator, dtype, key), lambda: compiled_or(state, plan, next_path))
     return made

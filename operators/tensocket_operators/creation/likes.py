@@ -16,9 +16,9 @@ from tensocket_plugins.contract.errors import ArgumentTypeError
 
 from .base import lift_to_level_of, mark_uninitialized, options, shape_of, uninitialized
 from .data import tensor
+from .noted import noted
 from .ranges import arange
 from .record import dispatch_factory, is_intercepted
-from .remembered import remembered_like
 from .small import small_filled, small_like
 
 
@@ -41,6 +41,7 @@ def _array_like(input: Any, dtype: DType, state: DeviceState, memory_format: Any
     return empty_strided_array(state, shape, dtype, format_strides("like", shape, format))
 
 
+@noted(like=True)
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
                memory_format: Any = None, **rest: Any) -> Any:
     """Return an uninitialised tensor of another's shape, strides, dtype and device."""
@@ -65,6 +66,7 @@ def _filled_like(operator: str, input: Any, value: Any, dtype: Any, device: Any,
     return lift_to_level_of(input, finish(out, chosen, state, requires_grad))
 
 
+@noted(like=True)
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
                memory_format: Any = None, **rest: Any) -> Any:
     """Return zeros of another tensor's shape, strides, dtype and device."""
@@ -78,6 +80,7 @@ def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
     return _filled_like("zeros_like", input, 0, dtype, device, requires_grad, memory_format)
 
 
+@noted(like=True)
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
               memory_format: Any = None, **rest: Any) -> Any:
     """Return ones of another tensor's shape, strides, dtype and device."""
@@ -91,7 +94,7 @@ def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gra
     return _filled_like("ones_like", input, 1, dtype, device, requires_grad, memory_format)
 
 
-@remembered_like
+@noted(like=True)
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
               memory_format: Any = None, **rest: Any) -> Any:
     """Return a tensor of one value, with another tensor's shape, strides, dtype and device."""
@@ -103,6 +106,7 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = N
     return _filled_like("full_like", input, value, dtype, device, requires_grad, memory_format)
 
 
+@noted(like=True)
 def new_zeros(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
               **rest: Any) -> Any:
     """Return zeros of this tensor's dtype and device."""
@@ -117,6 +121,7 @@ def new_zeros(input: Any, *size: Any, dtype: Any = None, device: Any = None, req
     return lift_to_level_of(input, filled("new_zeros", shape_of("new_zeros", size), 0, chosen, state, requires_grad))
 
 
+@noted(like=True)
 def new_ones(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
              **rest: Any) -> Any:
     """Return ones of this tensor's dtype and device."""
@@ -131,7 +136,7 @@ def new_ones(input: Any, *size: Any, dtype: Any = None, device: Any = None, requ
     return lift_to_level_of(input, filled("new_ones", shape_of("new_ones", size), 1, chosen, state, requires_grad))
 
 
-@remembered_like
+@noted(like=True)
 def new_empty(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
               **rest: Any) -> Any:
     """Return an uninitialised tensor of this tensor's dtype and device."""
@@ -143,7 +148,7 @@ def new_empty(input: Any, *size: Any, dtype: Any = None, device: Any = None, req
     return lift_to_level_of(input, finish(array, chosen, state, requires_grad))
 
 
-@remembered_like
+@noted(like=True)
 def new_full(input: Any, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **rest: Any) -> Any:
     """Return a tensor of one value, with this tensor's dtype and device."""

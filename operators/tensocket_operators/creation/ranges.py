@@ -24,8 +24,8 @@ from tensocket_plugins.ir.strategies import Strategy
 from tensocket_plugins.kit.host_memory import pooled
 
 from .base import options
+from .noted import noted
 from .record import dispatch_factory, is_intercepted
-from .remembered import remembered, remembered_numbers
 from .small import small_range
 
 #: Number of elements from which the host first allocates memory, so that it fails before it computes any.
@@ -34,7 +34,7 @@ _MANY: Final = 1 << 32
 _FEW_STEPS: Final = 32
 
 
-@remembered
+@noted()
 def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,
            requires_grad: bool = False, **rest: Any) -> Any:
     """Return start, start + step, ... up to but without end; int64 for integers. A single number is the end.
@@ -122,7 +122,7 @@ def _fill_range(state: DeviceState, out: Any, first: Any, step: Any, dtype: DTyp
         )
 
 
-@remembered_numbers
+@noted(numbers=True)
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **rest: Any) -> Any:
     """Return ``steps`` evenly spaced values from start to end, both included."""
@@ -193,7 +193,7 @@ def _whole_steps(start: int, end: int, steps: int) -> Any:
         np.full(steps, start))
 
 
-@remembered_numbers
+@noted(numbers=True)
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **rest: Any) -> Any:
     """Return ``base`` to the power of ``steps`` evenly spaced exponents from start to end, both included.

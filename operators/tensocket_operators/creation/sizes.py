@@ -15,14 +15,15 @@ from tensocket_core.strides import empty_strided_array, format_strides
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 from .base import mark_uninitialized, options, shape_of, uninitialized
+from .noted import noted
 from .record import dispatch_factory, is_intercepted
-from .remembered import remembered
 from .small import small_filled, small_full
 
 #: Category of the dtype of a Python number, by type.
 CATEGORY: Final[dict[type, int]] = {bool: 0, int: 1, float: 2, complex: 3}
 
 
+@noted()
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None,
           **rest: Any) -> Any:
     """Return an uninitialised tensor."""
@@ -46,6 +47,7 @@ def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     return finish(out, chosen, state, requires_grad)
 
 
+@noted()
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
     """Return a tensor of zeros."""
     if not (ACTIVE or requires_grad or rest):
@@ -58,6 +60,7 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     return filled("zeros", shape_of("zeros", size), 0, chosen, state, requires_grad)
 
 
+@noted()
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
     """Return a tensor of ones."""
     if not (ACTIVE or requires_grad or rest):
@@ -70,6 +73,7 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
     return filled("ones", shape_of("ones", size), 1, chosen, state, requires_grad)
 
 
+@noted()
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
          **rest: Any) -> Any:
     """Return a tensor of one value; its dtype is the value's unless given."""
@@ -89,7 +93,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     return filled("full", shape_of("full", (size,)), value, chosen, state, requires_grad)
 
 
-@remembered
+@noted()
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
         **rest: Any) -> Any:
     """Return a matrix with ones on the diagonal and zeros elsewhere: [n, m] (m defaults to n)."""

@@ -12,12 +12,12 @@ from tensocket_core.strides import empty_strided_array, ordered_strides
 from tensocket_plugins.contract.errors import ShapeError
 
 from .base import lift_to_level_of, mark_uninitialized, options, shape_of
+from .noted import noted
 from .record import dispatch_factory, is_intercepted
-from .remembered import remembered, remembered_like
 from .sizes import full
 
 
-@remembered
+@noted()
 def empty_strided(size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
                   **rest: Any) -> Any:
     """Return an uninitialised tensor of a shape with the given strides, in elements.
@@ -38,7 +38,7 @@ def empty_strided(size: Any, stride: Any, *, dtype: Any = None, device: Any = No
     return finish(out, chosen, state, requires_grad)
 
 
-@remembered_like
+@noted(like=True)
 def new_empty_strided(input: Any, size: Any, stride: Any, *, dtype: Any = None, device: Any = None,
                       requires_grad: bool = False, **rest: Any) -> Any:
     """Return an uninitialised tensor of a shape with the given strides, of this tensor's dtype and device."""
@@ -50,7 +50,7 @@ def new_empty_strided(input: Any, size: Any, stride: Any, *, dtype: Any = None, 
                                           requires_grad=requires_grad))
 
 
-@remembered
+@noted()
 def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, device: Any = None,
                    requires_grad: bool = False, **rest: Any) -> Any:
     """Return an uninitialised tensor whose dimensions are in the given order in memory, the slowest first.
@@ -66,7 +66,7 @@ def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, device
                          **rest)
 
 
-@remembered
+@noted()
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
     """Return a 0-dimensional tensor of the default dtype with one value."""
     return full((), s, dtype=get_default_dtype() if dtype is None else dtype, device=device,

@@ -184,7 +184,7 @@ def masked_scatter_path(key: int, state: DeviceState, next_path: Closure) -> Clo
 def _scattered(x: Any, mask: Any, source: Any) -> Any:
     """Return a copy of an array with elements of ``source`` under a mask; None if there are too few."""
     places = mask if x.size <= _FEW else mask.reshape(-1).nonzero()[0]
-    count = int(np.count_nonzero(mask)) if places is mask else places.size
+    count = mask.size - mask.tobytes().count(0) if places is mask else places.size  # faster than count_nonzero
     if count > source.size:
         return None
     r = x.copy()

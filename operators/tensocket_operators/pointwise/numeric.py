@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-import numpy as np
-
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
@@ -18,7 +16,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError, ShapeError
 
 from .. import creation
-from ..array_paths import array_path
+from ..array_paths import REAL
 from ..differentiation.delayed import without_derivative
 from ..kinds.composite import composite
 from ..kinds.pointwise import Pointwise
@@ -345,22 +343,7 @@ def _factors(operator: str, dtype: DType, factors: dict[str, Any]) -> None:
             check_range(operator, value, dtype)
 
 
-#: The most elements that NumPy fills faster than a kernel is called.
-_FILLED: Final = 1 << 17
-
-
-def _filled_like_few(array: np.ndarray[Any, Any], value: Any) -> Any:
-    """Return what ``fill`` returns for few elements and a number that float32 holds; NotImplemented for others."""
-    if type(value) not in (bool, int, float) or not -1e38 < value < 1e38 or array.size > _FILLED or (
-            not array.flags.c_contiguous):
-        return NotImplemented
-    made = np.empty_like(array)
-    made.fill(value)
-    return made
-
-
-@composite("fill(Tensor input, Operand value) -> Tensor", method=False,
-           host_path=array_path(_filled_like_few, zero_dim=True, numbers=True, label="fill"))
+@composite("fill(Tensor input, Operand value) -> Tensor", method=False)
 def fill(input: Any, value: Any) -> Any:
     """Return a tensor like input with one value everywhere.
 
@@ -374,6 +357,8 @@ def fill(input: Any, value: Any) -> Any:
         return input.clone().copy_(value)
     if input._key & ~DIM0 != input._device_state.key | dtype_bit(input.dtype):
         return input.clone().fill_(value)  # the node of the copy, the layers of the tensor
+    if type(value) in (bool, int, float) and input.dtype in REAL and -1e38 < value < 1e38:
+        return creation.full_like(input, value)
     return creation.empty_like(input).fill_(value)
 
 

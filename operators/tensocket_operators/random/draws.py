@@ -45,7 +45,7 @@ def draw_array(name: str, formula: Formula, device_state: DeviceState, shape: tu
     """Return a new array filled by ``fill_draw``."""
     count = math.prod(shape)
     if 0 < count <= FEW and not ACTIVE:
-        made = small_draw(device_state, formula, dtype, words, shape, count, generator, numbers)
+        made = small_draw(device_state, formula, dtype, words, shape, generator, numbers)
         if made is not None:
             return made
     out = device_state.runtime.empty(shape, dtype, device_state.stream)
@@ -93,7 +93,7 @@ def drawn_in_place(operator: str, formulas: tuple[Formula, Formula], input: Any,
     check_writable(operator, input)
     wide = dtype is dtypes.float64
     given = [*map(float, numbers)]
-    made = small_draw(device_state, formulas[wide], dtype, 1 + wide, array.shape, array.size, generator, given) if (
+    made = small_draw(device_state, formulas[wide], dtype, 1 + wide, array.shape, generator, given) if (
         array.size <= FEW) else None
     if made is None:
         fill_draw(operator, formulas[wide], device_state, array, dtype, 1 + wide, generator, given)

@@ -22,10 +22,11 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 from tensocket_plugins.kit.host_memory import call_pooled
 
 from ..creation import check_range, empty_like, options, shape_of
+from ..creation.noted import noted
 from ..creation.record import dispatch_factory, is_intercepted
 from ..kinds.programs import Programs
 from ..sorting import bitonic_kernel
-from .ahead import FEW, small_draw
+from .ahead import FEW, noted_draw, small_draw
 from .distributions import EXACT, INT_RANGE, NORMAL, UNIFORM, Formula, bits64
 from .draws import draw_array, floats, through_transforms, whole_numbers
 from .generator import Generator
@@ -48,6 +49,7 @@ def _random(
     return as_leaf(result) if requires_grad else result
 
 
+@noted(note=noted_draw)
 def rand(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None,
          requires_grad: bool = False, **rest: Any) -> Any:
     """Draw uniform numbers in [0, 1)."""
@@ -57,6 +59,7 @@ def rand(*size: Any, generator: Generator | None = None, dtype: Any = None, devi
     return _random("rand", UNIFORM, size, dtype, device, requires_grad, generator)
 
 
+@noted(note=noted_draw)
 def randn(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None,
           requires_grad: bool = False, **rest: Any) -> Any:
     """Draw normal numbers with mean 0 and variance 1."""
@@ -73,7 +76,7 @@ def _small_like(formula: Formula, input: Any) -> Any:
     if not key & _FLOAT32 or state is None or type(array) is not np.ndarray or not 0 < array.size <= FEW or (
             not array.flags.c_contiguous):
         return None
-    made = small_draw(state, formula, dtypes.float32, 1, array.shape, array.size, None)
+    made = small_draw(state, formula, dtypes.float32, 1, array.shape, None)
     return None if made is None else wrap(made, key)
 
 
@@ -97,6 +100,7 @@ def drawn_like(draw: Callable[..., Any], input: Any, dtype: Any, device: Any, re
     return as_leaf(drawn) if requires_grad else drawn
 
 
+@noted(like=True, note=noted_draw)
 def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
               memory_format: Any = None, **rest: Any) -> Any:
     """Draw uniform numbers in [0, 1) with another tensor's shape, strides, dtype and device."""
@@ -110,6 +114,7 @@ def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gra
     return _floats_like(rand, UNIFORM, input, dtype, device, requires_grad, memory_format)
 
 
+@noted(like=True, note=noted_draw)
 def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
                memory_format: Any = None, **rest: Any) -> Any:
     """Draw normal numbers with another tensor's shape, strides, dtype and device."""
@@ -123,6 +128,7 @@ def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
     return _floats_like(randn, NORMAL, input, dtype, device, requires_grad, memory_format)
 
 
+@noted(note=noted_draw)
 def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Generator | None = None,
             dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
     """Draw integers in [low, high), by default of int64: random bits modulo the size of the range.
@@ -188,6 +194,7 @@ def _bounds(low: Any, high: Any, size: Any) -> tuple[int, int, Any]:
     return low.__index__(), high.__index__(), size
 
 
+@noted(like=True, note=noted_draw)
 def randint_like(input: Any, low: Any = None, high: Any = None, *, generator: Generator | None = None,
                  dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None,
                  **rest: Any) -> Any:

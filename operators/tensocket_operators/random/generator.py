@@ -130,22 +130,22 @@ def _generator_at(device: Any, seed: int, offset: int) -> Generator:
 
 _GENERATORS: Final[dict[int, Generator]] = {}
 #: By thread that draws from generators of its own, these generators.
-_ASIDE: Final[dict[int, list[Generator]]] = by_thread({})
+ASIDE: Final[dict[int, list[Generator]]] = by_thread({})
 
 
 @contextmanager
 def draws_aside() -> Iterator[list[Generator]]:
     """Run a block in which each draw of this thread has a new generator, and moves no other; the value lists them."""
     me = get_ident()
-    outer = _ASIDE.get(me)
-    drawn = _ASIDE[me] = []
+    outer = ASIDE.get(me)
+    drawn = ASIDE[me] = []
     try:
         yield drawn
     finally:
         if outer is None:
-            _ASIDE.pop(me, None)
+            ASIDE.pop(me, None)
         else:
-            _ASIDE[me] = outer
+            ASIDE[me] = outer
 
 
 def every_generator() -> list[Generator]:
@@ -156,9 +156,14 @@ def every_generator() -> list[Generator]:
 
 def generator_of(device_state: DeviceState) -> Generator:
     """Return the generator that a device's random operators use."""
-    if _ASIDE and (drawn := _ASIDE.get(get_ident())) is not None:
+    if ASIDE and (drawn := ASIDE.get(get_ident())) is not None:
         drawn.append(Generator(device_state.device))
         return drawn[-1]
+    return generator_of_device(device_state)
+
+
+def generator_of_device(device_state: DeviceState) -> Generator:
+    """Return the generator of a device, which is one object as long as the process."""
     generator = _GENERATORS.get(device_state.key)
     if generator is None:
         with _LOCK:

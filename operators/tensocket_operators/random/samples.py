@@ -10,6 +10,7 @@ from tensocket_core import functions
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.modes import ACTIVE, as_leaf, is_grad_enabled
+from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.geometry import broadcast_shapes
 from tensocket_core.keys import AUTOGRAD, WRAPPER
 from tensocket_plugins.contract import dtypes
@@ -19,14 +20,17 @@ from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from ..call_forms import write_out
 from ..creation import empty_like, options, shape_of
+from ..creation.noted import noted
 from ..creation.record import dispatch_factory, is_intercepted
+from ..kinds.composite import composite
 from ..kinds.view import Custom
 from ..reductions.value_checks import any_true, value_range
+from .ahead import noted_draw
 from .distributions import NORMAL, NORMAL_SCALED
 from .draws import drawn_tensor, floats
 from .generator import Generator
 from .inplace import check_floats, checked_probability, uniforms
-from .small_samples import small_bernoulli, small_normal, small_scaled
+from .small_samples import few_are_weights, small_bernoulli, small_normal, small_scaled
 
 #: Connects a result to its parameters, with zero gradients, as PyTorch does for samples.
 _drawn_from: Final = Custom(
@@ -58,6 +62,7 @@ def _watched(operator: str, *given: Any) -> bool:
     return bool(ACTIVE or any(x._key & WRAPPER for x in tensors)) and is_intercepted(*tensors)
 
 
+@noted(note=noted_draw)
 def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any = None,
            device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
     """Draw normal numbers.
@@ -159,6 +164,8 @@ def _check_weights(input: Any, num_samples: int, replacement: bool) -> None:
         ShapeError: The weights are neither a vector nor a matrix.
         UndefinedDtype: The weights are not real floats.
     """
+    if few_are_weights(input, num_samples, replacement):
+        return
     check_floats("multinomial", input.dtype)
     if input.ndim not in (1, 2):
         raise ShapeError("multinomial", f"a tensor of shape {list(input.shape)}",
@@ -178,6 +185,13 @@ def _check_weights(input: Any, num_samples: int, replacement: bool) -> None:
     if any_true(input.sum(-1) <= 0):
         raise ArgumentError("multinomial", "only zero weights", "a category has a positive weight",
                             "check the weights")
+
+
+@composite("first_to_come(Tensor weights, Tensor drawn, int count) -> Tensor", method=False, function=False)
+def first_to_come(weights: Any, drawn: Any, count: int) -> Any:
+    """Return the categories with the largest ratios of weight to an exponential number, from uniform numbers."""
+    waiting = (-drawn).log1p().neg().clamp(min=2.0**-100)
+    return functions.topk(weights / waiting, count, -1)[1]
 
 
 def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Generator | None = None,
@@ -202,8 +216,7 @@ def multinomial(input: Any, num_samples: int, replacement: bool = False, *, gene
     if replacement:
         result = _with_replacement(weights, num_samples, generator)
     else:
-        waiting = (-uniforms(weights, generator)).log1p().neg().clamp(min=2.0**-100)
-        result = functions.topk(weights / waiting, num_samples, -1)[1]
+        result = call(COMPOSITES["first_to_come"], weights, uniforms(weights, generator), num_samples)
     return result if out is None else write_out("multinomial", out, result)
 
 

@@ -12,16 +12,19 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_core.device import BY_KEY, DeviceState
+from tensocket_core.dispatch.modes import ACTIVE
 from tensocket_core.keys import DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.launch_recorder import RECORDERS
+from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
 from tensocket_plugins.kit.bounded import BoundedCache
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
-from .ahead import FEW, small_draw
+from .ahead import FEW, Draw, draw_of, small_draw
 from .distributions import INT_RANGE, NORMAL, NORMAL_SCALED, UNIFORM, integers64
-from .generator import Generator
+from .generator import Generator, generator_of
 
 _FLOAT32: Final = dtype_bit(dtypes.float32)
 
@@ -44,7 +47,7 @@ def small_normal(mean: Any, std: Any, generator: Generator | None) -> Any:
     if centre.shape != spread.shape or any(x < 0 for x in spread.reshape(-1).tolist()):
         return None
     wide = dtype is dtypes.float64
-    drawn = small_draw(state, NORMAL[wide], dtype, 1 + wide, centre.shape, centre.size, generator)
+    drawn = small_draw(state, NORMAL[wide], dtype, 1 + wide, centre.shape, generator)
     return None if drawn is None else wrap(np.asarray(_scaled(drawn, spread, centre)), mean._key & ~DIM0)
 
 
@@ -54,7 +57,7 @@ def small_scaled(mean: float, std: float, shape: tuple[int, ...], state: DeviceS
     count = math.prod(shape)
     if not 0 < count <= FEW or not std >= 0:
         return None
-    drawn = small_draw(state, NORMAL_SCALED[0], dtypes.float32, 1, shape, count, generator, (std, mean))
+    drawn = small_draw(state, NORMAL_SCALED[0], dtypes.float32, 1, shape, generator, (std, mean))
     return None if drawn is None else wrap(drawn, state.key | _FLOAT32)
 
 
@@ -63,18 +66,54 @@ def _scaled(drawn: Any, spread: Any, centre: Any) -> Any:
     return drawn * spread + centre
 
 
-def small_bernoulli(input: Any, generator: Generator | None) -> Any:
-    """Return ``bernoulli`` of a small dense array in the host's memory; None for other calls, and for wrong ones."""
+#: Uniform draws by key and shape of small tensors; emptied when it is full.
+_UNIFORM: Final[BoundedCache[tuple[int, tuple[int, ...]], Draw]] = BoundedCache(64)
+
+
+def _uniform(input: Any) -> Draw | None:
+    """Return the uniform draw of a small tensor's shape and dtype; None for others."""
     found = _small(input)
     if found is None:
         return None
-    (state, dtype), key, array = found, input._key, input._array
-    values = array.reshape(-1).tolist()  # few numbers take less time than NumPy; NaN shows in the sum alone
-    if min(values) < 0 or max(values) > 1 or not sum(values) >= 0:
-        return None
+    state, dtype = found
     wide = dtype is dtypes.float64
-    drawn = small_draw(state, UNIFORM[wide], dtype, 1 + wide, array.shape, array.size, generator)
-    return None if drawn is None else wrap(np.asarray((drawn < array).astype(array.dtype)), key & ~DIM0)
+    draw = draw_of(state, UNIFORM[wide], dtype, 1 + wide, input._array.shape)
+    if draw is not None:
+        _UNIFORM[input._key, input._array.shape] = draw
+    return draw
+
+
+def small_bernoulli(input: Any, generator: Generator | None) -> Any:
+    """Return ``bernoulli`` of a small dense array in the host's memory; None for other calls, and for wrong ones."""
+    key, array = getattr(input, "_key", 0), getattr(input, "_array", None)
+    if type(array) is not np.ndarray or not array.flags.c_contiguous:
+        return None
+    draw = _UNIFORM.get((key, array.shape)) or _uniform(input)
+    if draw is None:
+        return None
+    # Few numbers take less time than a call of NumPy.
+    for value in (array if array.ndim == 1 else array.reshape(-1)).tolist():
+        if not 0 <= value <= 1:
+            return None
+    drawn = draw.next(generator or generator_of(draw.state))
+    made = (drawn < array).astype(array.dtype)
+    return wrap(made if array.ndim else np.asarray(made), key & ~DIM0)
+
+
+def few_are_weights(input: Any, count: int, replacement: bool) -> bool:
+    """Whether a small dense array in the host's memory holds weights of which ``count`` categories can be drawn.
+
+    A reader of values may have to learn about the weights, and False says nothing.
+    """
+    if ACTIVE or VALUE_OBSERVERS or RECORDERS or type(count) is not int or _small(input) is None:
+        return False
+    array = input._array
+    if array.ndim not in (1, 2) or not count > 0 or not (replacement or count <= array.shape[-1]):
+        return False
+    for row in [array.tolist()] if array.ndim == 1 else array.tolist():
+        if not (min(row) >= 0 and max(row) < math.inf and sum(row) > 0):  # a sum with NaN is NaN
+            return False
+    return True
 
 
 #: Ranges that a dtype represents, by their bounds and the dtype; emptied when it is full.
@@ -96,7 +135,6 @@ def small_integers(state: DeviceState, shape: tuple[int, ...], dtype: DType, low
     target = state.runtime.target
     if target is None or not target.float64:
         return None
-    drawn = small_draw(state, integers64, dtypes.int64, 2, shape, count, generator, (high - low, low))
-    if drawn is None:
-        return None
-    return wrap(drawn if dtype is dtypes.int64 else drawn.astype(dtype.numpy), state.key | dtype_bit(dtype))
+    drawn = small_draw(state, integers64, dtypes.int64, 2, shape, generator, (high - low, low),
+                       None if dtype is dtypes.int64 else dtype.numpy)
+    return None if drawn is None else wrap(drawn, state.key | dtype_bit(dtype))

@@ -90,7 +90,7 @@ def block_diag(*tensors: Any) -> Any:
     if not tensors:
         return creation.empty(1, 0)
     typed = list(tensors)
-    if any(x.dtype is not tensors[0].dtype for x in tensors):
+    if len({x.dtype for x in tensors}) > 1:
         dtype = result_type(tensors)
         typed = [x.to(dtype) for x in tensors]
     blocks = [x if x.ndim == 2 else x.reshape((1,) * (2 - x.ndim) + tuple(x.shape)) for x in typed]

@@ -22,9 +22,9 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UndefinedDtype
 
 from ..creation import options
+from ..creation.noted import noted
 from ..creation.ranges import empty_without_data
 from ..creation.record import dispatch_factory, is_intercepted
-from ..creation.remembered import remembered, remembered_lists
 
 #: Function from points (float64) and their number to a window's factors.
 Formula = Callable[[Any, int], Any]
@@ -95,21 +95,21 @@ def _made(name: str, formula: Formula, count: int, symmetric: bool, dtype: Any, 
     return finish(array, chosen, state, requires_grad)
 
 
-@remembered
+@noted()
 def bartlett(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
              requires_grad: bool = False) -> Any:
     """Return 1 - |2n / (M - 1) - 1|: a triangle."""
     return _window("bartlett", _triangle, M, sym, dtype, layout, device, requires_grad)
 
 
-@remembered
+@noted()
 def blackman(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
              requires_grad: bool = False) -> Any:
     """Return ``general_cosine`` with coefficients 0.42, 0.5 and 0.08."""
     return _window("blackman", _cosines(_BLACKMAN), M, sym, dtype, layout, device, requires_grad)
 
 
-@remembered
+@noted()
 def cosine(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
            requires_grad: bool = False) -> Any:
     """Return sin(pi (n + 1/2) / M): half a wave."""
@@ -117,7 +117,7 @@ def cosine(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided
                    device, requires_grad)
 
 
-@remembered
+@noted()
 def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None,
                 layout: Any = strided, device: Any = None, requires_grad: bool = False) -> Any:
     """Return exp(-|n - center| / tau); the center of a symmetric window is its middle.
@@ -135,7 +135,7 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
                    M, sym, dtype, layout, device, requires_grad)
 
 
-@remembered
+@noted()
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, layout: Any = strided,
              device: Any = None, requires_grad: bool = False) -> Any:
     """Return exp(-((n - (M - 1) / 2) / std)**2 / 2).
@@ -149,7 +149,7 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, l
                    dtype, layout, device, requires_grad)
 
 
-@remembered_lists
+@noted()
 def general_cosine(M: int, *, a: Any, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
                    requires_grad: bool = False) -> Any:
     """Return a[0] - a[1] cos(2 pi n / (M - 1)) + a[2] cos(4 pi n / (M - 1)) - ...
@@ -165,28 +165,28 @@ def general_cosine(M: int, *, a: Any, sym: bool = True, dtype: Any = None, layou
     return _window("general_cosine", _cosines(a), M, sym, dtype, layout, device, requires_grad)
 
 
-@remembered
+@noted()
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, layout: Any = strided,
                     device: Any = None, requires_grad: bool = False) -> Any:
     """Return alpha - (1 - alpha) cos(2 pi n / (M - 1))."""
     return _window("general_hamming", _cosines((alpha, 1 - alpha)), M, sym, dtype, layout, device, requires_grad)
 
 
-@remembered
+@noted()
 def hamming(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
             requires_grad: bool = False) -> Any:
     """Return ``general_hamming`` with alpha 0.54."""
     return _window("hamming", _cosines((0.54, 1 - 0.54)), M, sym, dtype, layout, device, requires_grad)
 
 
-@remembered
+@noted()
 def hann(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
          requires_grad: bool = False) -> Any:
     """Return ``general_hamming`` with alpha 0.5."""
     return _window("hann", _cosines((0.5, 0.5)), M, sym, dtype, layout, device, requires_grad)
 
 
-@remembered
+@noted()
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, layout: Any = strided,
            device: Any = None, requires_grad: bool = False) -> Any:
     """Return i0(beta sqrt(1 - (2n / (M - 1) - 1)**2)) / i0(beta), with the modified Bessel function of order 0.
@@ -199,7 +199,7 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, l
     return _window("kaiser", _kaiser(beta), M, sym, dtype, layout, device, requires_grad)
 
 
-@remembered
+@noted()
 def nuttall(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
             requires_grad: bool = False) -> Any:
     """Return ``general_cosine`` with the four coefficients of A. H. Nuttall's minimal sidelobes."""
@@ -225,7 +225,7 @@ def _periodic(name: str, formula: Formula, window_length: int, periodic: bool, d
     return _made(name, formula, window_length, not periodic, chosen, state.device, requires_grad)
 
 
-@remembered
+@noted()
 def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None,
                     requires_grad: bool = False, **rest: Any) -> Any:
     """Return a triangle; a periodic one is a symmetric one with one more point, without its last point."""
@@ -235,7 +235,7 @@ def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = N
     return _periodic("bartlett_window", _triangle, window_length, periodic, dtype, device, requires_grad)
 
 
-@remembered
+@noted()
 def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None,
                     requires_grad: bool = False, **rest: Any) -> Any:
     """Return 0.42 - 0.5 cos(2 pi n / (N - 1)) + 0.08 cos(4 pi n / (N - 1))."""
@@ -245,7 +245,7 @@ def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = N
     return _periodic("blackman_window", _cosines(_BLACKMAN), window_length, periodic, dtype, device, requires_grad)
 
 
-@remembered
+@noted()
 def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *,
                    dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
     """Return alpha - beta cos(2 pi n / (N - 1))."""
@@ -256,7 +256,7 @@ def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.5
     return _periodic("hamming_window", _cosines((alpha, beta)), window_length, periodic, dtype, device, requires_grad)
 
 
-@remembered
+@noted()
 def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None,
                 requires_grad: bool = False, **rest: Any) -> Any:
     """Return 1/2 - 1/2 cos(2 pi n / (N - 1))."""
@@ -266,7 +266,7 @@ def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
     return _periodic("hann_window", _cosines((0.5, 0.5)), window_length, periodic, dtype, device, requires_grad)
 
 
-@remembered
+@noted()
 def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None,
                   device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
     """Return ``signal.windows.kaiser``, periodic by default."""

@@ -24,6 +24,7 @@ from ..indexing.gather_scatter import gather_valid, scatter_valid
 from ..kinds.composite import composite
 from ..kinds.host_library import same_shape
 from ..kinds.multi_kernel import SequenceOperator
+from ..kinds.pointwise import kind_letter
 from ..scans.scans import running_sum
 from .sorting import order, places
 
@@ -284,17 +285,8 @@ membership: Final[SequenceOperator] = SequenceOperator(
     _occurs, _among, shape=same_shape, result="bool", kinds="bif", method=False, function=False)
 
 
-def _isin_of_few(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
-    """Return ``isin`` of two small arrays of one dtype; NotImplemented for others."""
-    if type(elements) is not np.ndarray or type(test_elements) is not np.ndarray or (
-            elements.dtype != test_elements.dtype or elements.size * test_elements.size > _PAIRS):
-        return NotImplemented
-    found = _occurs(elements, test_elements)
-    return ~found if invert else found
-
-
 @composite("isin(Operand elements, Operand test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
-           method=False, host_path=array_path(_isin_of_few))
+           method=False)
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
     """Whether each element occurs (or, inverted, does not occur) among ``test_elements``.
 
@@ -311,5 +303,9 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     pair = [x.detach() if hasattr(x, "_key") else tensor.new_tensor(x, dtype=common)
             for x in (elements, test_elements)]
     common = promote_types(pair[0].dtype, pair[1].dtype)
-    found = call(membership, pair[0].to(common), pair[1].to(common))
+    wanted, tests = [x.to(common) for x in pair]
+    if wanted.numel() * tests.numel() <= _PAIRS and kind_letter(common) in "bif":
+        found = (wanted.unsqueeze(-1) == tests.reshape(-1)).any(-1)
+    else:
+        found = call(membership, wanted, tests)
     return found.logical_not() if invert else found

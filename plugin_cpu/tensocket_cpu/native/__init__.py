@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .entries import make_entry
+from .factories import FactoryCompiler
 from .forms import FormCompiler
 from .joins import make_join
 from .layout import LAYOUT, Layout, find_layout
@@ -11,5 +12,5 @@ from .replay import ReplayCompiler
 from .resources import Resources
 from .views import ViewCompiler
 
-__all__ = ["LAYOUT", "FormCompiler", "Layout", "ReplayCompiler", "Resources", "ViewCompiler", "find_layout",
-           "make_entry", "make_join", "make_product"]
+__all__ = ["LAYOUT", "FactoryCompiler", "FormCompiler", "Layout", "ReplayCompiler", "Resources", "ViewCompiler",
+           "find_layout", "make_entry", "make_join", "make_product"]

@@ -3,63 +3,35 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
 
 from tensocket_plugins.contract.plans import ViewPlan
 
 from .builder import NULL, Function, Value
-from .builtin import Builtin
+from .call_code import OTHER, CallCode, Head, Record
+from .call_words import CallDescription
 from .layout import Layout
 from .resources import new_array
-from .view_words import WORDS, CallDescription
 from .wrappers import Wrapper, new_counter
 
-#: Number of places in a table.
-PLACES: Final = 128
-#: Words at the beginning of a table; the addresses that the code uses follow.
-Head = IntEnum("Head", "NEXT_PATH MISS PLACES WORDS MISSED_WORDS COUNT HASH MISSES OVERRIDES", start=0)
 #: Outcomes of calls: that of the next path, the first argument, one view, or a tuple of views.
-Kind = IntEnum("Kind", "OTHER SAME VIEW VIEWS", start=0)
-#: Words of the record of one call, and of one result.
-Record = IntEnum("Record", "HASH COUNT WORDS KIND RESULTS RESULTS_PLACE OWNER", start=0)
+Kind = IntEnum("Kind", "OTHER SAME VIEW VIEWS", start=OTHER)
+#: Words of one result.
 Result = IntEnum("Result", "DTYPE RANK SHAPE STRIDES OFFSET FLAGS KEY MARK", start=0)
 
 
-class ViewCode(Builtin):
-    """The function that makes views; of the plan, only the names of slots matter.
-
-    It holds no references until the call is found, because nothing before runs Python code.
-    """
+class ViewCode(CallCode):
+    """The function that makes views; of the plan, only the names of slots matter."""
 
     def __init__(self, layout: Layout, plan: ViewPlan, wrapper: Wrapper) -> None:
-        super().__init__(layout, "tensocket_views", len(Head))
+        super().__init__(layout, "tensocket_views", CallDescription(wrapper))
         self.plan, self.wrapper = plan, wrapper
         self.require(self.table.pointer(Head.OVERRIDES).field("length") == 0, self.count >= 1)
-        words = self.table.pointer(Head.WORDS)
-        size, key = CallDescription(wrapper).write(self, words)
-        record = self.call(_find, words, size, key)
-        self.require(record != NULL, otherwise="miss")
-        self._answer(record)
-        self.label("miss")
-        self._note_miss(words, size, key)
-        self.return_call(self.table.pointer(Head.MISS))
-        self.label("slow")
-        self.return_call(self.table.pointer(Head.NEXT_PATH))
-
-    def _note_miss(self, words: Value, size: Value, key: Value) -> None:
-        """Note the words of the call for the function that adds a record, and count the misses.
-
-        A garbage collection before that function begins may run code with other calls; a count tells whether one
-        missed.
-        """
-        table = self.table
-        table[Head.COUNT], table[Head.HASH], table[Head.MISSES] = size, key, table[Head.MISSES] + 1
-        self.copy(table.pointer(Head.MISSED_WORDS), words, 8 * WORDS)
+        self._answer(self.find())
+        self.end()
 
     def _answer(self, record: Value) -> None:
         """Return the outcome in the record; go to ``slow`` where the next path has to act."""
         source, kind = self.args.pointer(0), record[Record.KIND]
-        self.require(kind != Kind.OTHER)
         with self.when(kind == Kind.SAME):
             self.returns(self.retain(source))
         owner = self.retain(record.pointer(Record.OWNER))
@@ -126,17 +98,3 @@ class ViewCode(Builtin):
             f.release(view)
             f.returns(NULL)
         f.returns(view)
-
-
-def _find(f: Function, words: Value, size: Value, key: Value) -> None:
-    """Write a helper that returns the record of a call, or null."""
-    places = f.table.pointer(Head.PLACES)
-    with f.loop(PLACES) as k:
-        record = places.pointer(key + k & PLACES - 1)
-        f.require(record != NULL)
-        f.require(record[Record.HASH] == key, record[Record.COUNT] == size, otherwise="other")
-        known = record.pointer(Record.WORDS)
-        with f.loop(size) as n:
-            f.require(words[n] == known[n], otherwise="other")
-        f.returns(record)
-        f.label("other")

@@ -3,9 +3,9 @@
 An ``EntryPlan`` is a program with symbolic sizes and serves small dense operands of any shape; a ``ProductPlan`` is a
 product by the vendor's library; a ``JoinPlan`` copies small arrays into one; a ``ReplayPlan`` holds a function whose
 launches the device records for operands of known layouts; a ``ViewPlan`` makes views of its first argument; a
-``ListPlan`` is a program over lists of arrays; a ``TapePlan`` is a sequence of launches that were noted before; a
-``WordsPlan`` compares words of memory, a ``FormPlan`` linked objects. A ``ProgramPlan`` names a program by what it
-follows from, for caches of compiled programs.
+``FactoryPlan`` makes arrays that an earlier call made; a ``ListPlan`` is a program over lists of arrays; a ``TapePlan``
+is a sequence of launches that were noted before; a ``WordsPlan`` compares words of memory, a ``FormPlan`` linked
+objects. A ``ProgramPlan`` names a program by what it follows from, for caches of compiled programs.
 """
 
 from __future__ import annotations
@@ -223,6 +223,46 @@ class ViewPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedCopy:
+    """The outcome of calls that make the same new array.
+
+    Attributes:
+        array: An array of the same elements, which nothing changes. It is small, and its elements fill its memory.
+        key: The object in the slot ``key`` of the object around it.
+    """
+
+    array: Array
+    key: Any
+
+
+@dataclass(frozen=True, slots=True)
+class FactoryPlan:
+    """A function that makes new arrays, whose elements follow from the arguments of the call.
+
+    Ints and floats count by their value, tuples and lists of them, too; objects around arrays by the int in their slot
+    ``key`` and by their layout; all other objects by their identity. The device notes what calls make, and makes it
+    again for later calls like them. The compiled function is called as the next path is.
+
+    Attributes:
+        function: Returns what calls like this one make: a ``RecordedCopy``, or a function without arguments that makes
+            it; None if calls like this one have to go to the next path; NotImplemented if objects among the arguments
+            do not tell which calls are like this one.
+        wrapper: Layout of the objects that hold operands and results.
+        key: Name of the slot that each result sets for itself.
+        context: Lists of one object, whose identity at the time of the call counts like an argument.
+        overrides: Lists and dicts; calls must take the next path unless all of them are empty.
+        elements: Whether an array without dimensions also counts by its element.
+    """
+
+    function: Callable[..., Any]
+    wrapper: WrapperLayout
+    key: str
+    context: tuple[list[Any], ...]
+    overrides: tuple[list[Any] | dict[Any, Any], ...]
+    elements: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ListPlan:
     """One program for many sets of arguments.
 
@@ -351,5 +391,5 @@ class FormPlan:
 
 
 Plan: TypeAlias = (
-    EntryPlan | ProductPlan | JoinPlan | ReplayPlan | ViewPlan | ListPlan | ProgramPlan | TapePlan | WordsPlan
-    | FormPlan)
+    EntryPlan | ProductPlan | JoinPlan | ReplayPlan | ViewPlan | FactoryPlan | ListPlan | ProgramPlan | TapePlan
+    | WordsPlan | FormPlan)

@@ -1,4 +1,4 @@
-"""Factories that copy results of earlier calls: every call returns what the first one returns, in memory of its own."""
+"""Factories whose calls are noted: every call returns what the first one returns, in memory of its own."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tensocket_operators as torch
-from tensocket_operators.creation import remembered
+import tensocket as torch
+from tensocket.overrides import TorchFunctionMode
+from tensocket_operators.creation import noted
 from tensocket_operators.signal import signal_windows
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError, TensocketError
 
-#: Calls after which a result is a copy, and some more.
-CALLS = 5
+#: Calls after which calls are noted, and some more.
+CALLS = noted._CALLS + 8
 
 
 def model() -> Any:
@@ -40,6 +41,11 @@ CASES: dict[str, tuple[Any, Any]] = {
 }
 
 
+@pytest.fixture(params=["cpu", None])
+def device(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
 @pytest.mark.parametrize("name", list(CASES))
 def test_repeated_calls_make_equal_tensors_of_their_own(device, name):
     call, wanted = CASES[name]
@@ -56,9 +62,9 @@ def test_repeated_calls_make_equal_tensors_of_their_own(device, name):
 def test_numbers_in_tensors_are_read_by_every_call(device):
     end = torch.tensor(0.0)
     for k in range(CALLS):
-        end.fill_(k // 2)
-        assert torch.linspace(0, end, 2, device=device).tolist() == [0, k // 2]
-        assert torch.logspace(end, end, 1, device=device).tolist() == [10 ** (k // 2)]
+        end.fill_(k % 3)
+        assert torch.linspace(0, end, 2, device=device).tolist() == [0, k % 3]
+        assert torch.logspace(end, end, 1, device=device).tolist() == [10 ** (k % 3)]
     with pytest.raises(ShapeError, match="bounds are numbers"):
         torch.logspace(0, torch.ones(2), 3, device=device)
 
@@ -151,13 +157,63 @@ def test_strides_are_those_asked_for(size, stride):
         assert model().new_empty_strided(size, stride).stride() == stride
 
 
-def test_calls_that_always_differ_are_not_kept(monkeypatch):
-    monkeypatch.setattr(remembered, "_NOTED", 3)
-    calls = []
-    make = remembered.remembered(lambda n, *, device=None: calls.append(n) or torch.full((n,), n, device=device))
-    for n in (*range(1, 20), 19, 19):
-        assert make(n).tolist() == [n] * n
-    assert calls == [*range(1, 20), 19, 19]
+def test_calls_that_always_differ():
+    for n in range(1, CALLS + 1500):
+        assert torch.linspace(n, n, 2).tolist() == [n, n]
+    for _ in range(3):
+        assert torch.linspace(0, 1, 3).tolist() == [0, 0.5, 1]
+
+
+@pytest.mark.parametrize("call", [
+    lambda: torch.zeros(2, 3), lambda: torch.ones((2, 3)), lambda: torch.full((2,), 2), lambda: torch.full((2,), 2.0),
+    lambda: torch.full((2,), True), lambda: torch.zeros([2]), lambda: torch.zeros(0, 3), lambda: torch.ones(()),
+    lambda: torch.ones(1, 2, 1, 2, 1, 2), lambda: torch.zeros(2, dtype=torch.complex64),
+    lambda: torch.ones(2, dtype=torch.bfloat16), lambda: torch.ones(70, 70), lambda: torch.zeros(64, 64),
+    lambda: torch.ones_like(model().t()), lambda: torch.zeros_like(model(), memory_format=torch.contiguous_format),
+    lambda: torch.ones_like(model().to(torch.int8)), lambda: torch.zeros_like(model()[:, ::2]),
+    lambda: torch.ones_like(model().requires_grad_()), lambda: torch.ones_like(model(), requires_grad=True),
+    lambda: model().new_zeros(3), lambda: model().new_ones((3, 1)),
+    lambda: torch.nn.Parameter(model()).new_ones(2), lambda: torch.empty_like(torch.nn.Parameter(model())).zero_(),
+], ids=range(23))
+def test_results_have_the_properties_of_first_ones(call):
+    made = [call() for _ in range(CALLS)]
+    facts = {(type(x), x._key, tuple(x.shape), x.stride(), x._array.dtype, x._array.flags.writeable,
+              x.is_leaf, x._version, repr(x.tolist())) for x in made}
+    assert len(facts) == 1
+    assert len({x.data_ptr() for x in made if x.numel()}) == len([x for x in made if x.numel()])
+
+
+class Heir(torch.Tensor):
+    """A subclass."""
+
+
+def test_subclasses_and_modes_intercept_noted_calls():
+    seen = []
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+
+    for _ in range(CALLS):
+        torch.zeros(2), torch.rand(2)
+    with Mode():
+        torch.zeros(2), torch.rand(2)
+    assert seen == ["zeros", "rand"]
+    assert type(torch.ones_like(model().as_subclass(Heir))) is Heir
+
+
+def test_out_and_wrong_keywords_are_handled_by_the_factory():
+    out = torch.ones(2)
+    for _ in range(CALLS):
+        assert torch.zeros(2, out=out) is out
+        assert torch.full_like(model(), torch.tensor(float(CALLS))).sum() == 6 * CALLS
+        with pytest.raises(TensocketError):
+            torch.zeros(2, unknown=1)
+    value = torch.tensor(0.0)
+    for k in range(CALLS):
+        value.fill_(k)
+        assert torch.full_like(out, value).tolist() == [k, k]
 
 
 def test_threads_get_their_own_tensors(device):

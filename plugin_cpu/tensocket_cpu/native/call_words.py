@@ -1,17 +1,20 @@
-"""The words that describe a call of a view: the types of its arguments, their values, and the layouts of tensors.
+"""The words that describe a call: the types of its arguments, their values, and the layouts of tensors.
 
-Each argument has the words of its type and of an integer, the integers of a tuple or list, the dtype, sizes and strides
+Each argument has the words of its type and of a number, the numbers of a tuple or list, the dtype, sizes and strides
 of a tensor, or the identity of any other object. Functions here write words at ``out`` and return the address behind
 them; null for numbers that no word holds, and for sequences of many items or dimensions.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
 
 from .builder import NULL, Function, Value
 from .builtin import Builtin
-from .guards import int_word
+from .guards import int_word, python_int
 from .layout import WRITEABLE
 from .wrappers import Wrapper
 
@@ -24,13 +27,23 @@ _ROOM: Final = 4 + 7 * _RANKS
 #: An odd number, whose bits mix those of a product.
 _MIX: Final = 0x9E3779B97F4A7C15
 _WORD: Final = 8
+#: Dtypes of arrays without dimensions that may count by their element.
+_ELEMENTS: Final = (np.float32, np.float64, np.int64, np.int32)
 
 
 class CallDescription:
-    """The code that writes the words of a call; methods and functions with a parameter ``out`` write helpers."""
+    """The code that writes the words of a call; methods and functions with a parameter ``out`` write helpers.
 
-    def __init__(self, wrapper: Wrapper) -> None:
-        self._wrapper = wrapper
+    Args:
+        wrapper: The class of tensors.
+        key: The slot of a tensor with an int that describes it, too.
+        context: Lists of one object, whose identity describes the call, too.
+        elements: Whether a tensor without dimensions also counts by its element.
+    """
+
+    def __init__(self, wrapper: Wrapper, key: str | None = None, context: Sequence[list[Any]] = (),
+                 elements: bool = False) -> None:
+        self._wrapper, self._key, self._context, self._elements = wrapper, key, context, elements
 
     def write(self, f: Builtin, words: Value) -> tuple[Value, Value]:
         """Write the words of the call; return their number and hash. Go to ``slow`` for unknown arguments."""
@@ -41,6 +54,11 @@ class CallDescription:
         with f.loop(total - f.count) as k:
             # Names are one object in the whole process.
             out.value.store((f.names + f.offset("items")).pointer(k))
+            out.value = out.value + _WORD
+        for known in self._context:
+            held = f.object(known)
+            f.require(held.field("length") == 1)
+            out.value.store(held.items().pointer(0))
             out.value = out.value + _WORD
         limit = words + _WORD * (WORDS - _ROOM)
         with f.loop(total) as k:
@@ -55,7 +73,7 @@ class CallDescription:
         return size, key.value
 
     def _argument(self, f: Function, item: Value, number: Value, out: Value) -> None:
-        """Describe the argument of a number; the first one has to be a tensor."""
+        """Describe the argument of a number; the first one has to be a tensor if tensors have no key."""
         kind, after, tensor = item.field("type"), out + _WORD, self._wrapper.layout.kind
         out.store(kind)
 
@@ -67,6 +85,9 @@ class CallDescription:
         with f.when(kind == f.object(int)):
             after.store(int_word(item))
             f.returns(after + _WORD)
+        with f.when(kind == f.object(float)):
+            after.store(item.field("number"))
+            f.returns(after + _WORD)
         with f.when((kind == f.object(tuple)) | (kind == f.object(list))):
             f.returns(f.call(_sequence, item, after))
         with f.when(kind == f.object(slice)):
@@ -76,15 +97,26 @@ class CallDescription:
                 f.returns(f.call(_sequence, item, after))
             with f.when(is_subtype(tensor)):
                 f.returns(f.call(self._tensor, item, after))
-            f.require(number != 0)
+            if self._key is None:
+                f.require(number != 0)
         after.store(item)
         f.returns(after + _WORD)
 
     def _tensor(self, f: Function, item: Value, out: Value) -> None:
-        """Describe the array in a tensor: dtype, rank and flag, sizes and strides."""
+        """Describe a tensor: key, element, and of its array dtype, rank and flag, sizes and strides."""
         array = self._wrapper.array(item)
+        if self._key is not None:
+            key = item.load(self._wrapper.offsets[self._key])
+            f.require(key != NULL)
+            out.store(python_int(key))
+            out = out + _WORD
         rank = array.field("rank").cast("sext", "i64")
         f.require(rank <= _RANKS)
+        if self._elements:
+            out.store(0)
+            with f.when(rank == 0):
+                f.require(f.call(_element, array, out) != NULL)
+            out = out + _WORD
         out[0] = array.field("dtype")
         out[1] = rank | (array.field("flags") & WRITEABLE).cast("sext", "i64")
         sizes, strides = array.field("shape"), array.field("strides")
@@ -94,12 +126,24 @@ class CallDescription:
         f.returns(out + rank * (2 * _WORD) + 2 * _WORD)
 
 
+def _element(f: Function, array: Value, out: Value) -> None:
+    """Describe the element of an array without dimensions by its bytes, for the most frequent dtypes."""
+    data = array.field("data")
+    for dtype in map(np.dtype, _ELEMENTS):
+        with f.when(array.field("dtype") == f.object(dtype)):
+            out.store(data.load(type_=f"i{8 * dtype.itemsize}"))
+            f.returns(out + _WORD)
+    f.returns(NULL)
+
+
 def _number(f: Function, item: Value, out: Value) -> None:
-    """Describe an int by its value, and any other object by its identity."""
+    """Describe an int or a float by its value, and any other object by its identity."""
     kind = item.field("type")
     out[0], out[1] = kind, item
     with f.when(kind == f.object(int)):
         out[1] = int_word(item)
+    with f.when(kind == f.object(float)):
+        out[1] = item.field("number")
     f.returns(out + 2 * _WORD)
 
 
