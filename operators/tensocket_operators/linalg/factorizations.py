@@ -70,7 +70,7 @@ cholesky_ex: Final[HostOperator] = HostOperator(
 
 
 @composite("linalg_cholesky_ex(Tensor A, *, bool upper=False, bool check_errors=False) -> any",
-           host_path=array_path(paths.cholesky_ex, CholeskyResult, label="linalg.cholesky_ex"), **LINALG)
+           host_path=array_path(paths.cholesky_ex, CholeskyResult, label="linalg.cholesky_ex"), replayable=True, **LINALG)
 def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
     """Return ``linalg.cholesky`` without raising: info is 0, or the order of the minor that is not positive definite.
 
@@ -134,7 +134,7 @@ lu_permutation: Final[HostOperator] = HostOperator(
 
 
 @composite("linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> any",
-           host_path=array_path(paths.lu_factor_ex, LUFactorExResult, label="linalg.lu_factor_ex"), **LINALG)
+           host_path=array_path(paths.lu_factor_ex, LUFactorExResult, label="linalg.lu_factor_ex"), replayable=True, **LINALG)
 def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
     """Return ``linalg.lu_factor`` without raising: info is 0, or the position of the first zero on U's diagonal.
 
@@ -149,7 +149,7 @@ def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = Fals
 
 
 @composite("linalg_lu_factor(Tensor A, *, bool pivot=True) -> any",
-           host_path=array_path(paths.lu_factor, LUFactorResult, label="linalg.lu_factor"), **LINALG)
+           host_path=array_path(paths.lu_factor, LUFactorResult, label="linalg.lu_factor"), replayable=True, **LINALG)
 def linalg_lu_factor(A: Any, *, pivot: bool = True) -> Any:
     """Return L (without its diagonal of ones) and U in one matrix, and each row's exchange partner, from 1.
 
@@ -171,7 +171,7 @@ def _unpacked_lu(factors: Any) -> tuple[Any, Any]:
 
 
 @composite("linalg_lu(Tensor A, *, bool pivot=True) -> any",
-           host_path=array_path(paths.lu_parts, LUResult, label="linalg.lu"), **LINALG)
+           host_path=array_path(paths.lu_parts, LUResult, label="linalg.lu"), replayable=True, **LINALG)
 def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
     """Return P, L and U with A == P @ L @ U; without pivoting, P is empty.
 
@@ -187,7 +187,7 @@ def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
 
 @composite("lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> any",
            method=False,
-           host_path=array_path(paths.lu_unpack, UnpackResult, accepts=paths.WITH_PIVOTS, label="lu_unpack"))
+           host_path=array_path(paths.lu_unpack, UnpackResult, accepts=paths.WITH_PIVOTS, label="lu_unpack"), replayable=True)
 def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
     """Return P, L and U from the results of ``linalg.lu_factor``; parts that are not requested are empty."""
     check_matrix("lu_unpack", LU_data)
@@ -203,7 +203,7 @@ def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_piv
 
 
 @composite("lu(Tensor A, bool pivot=True, bool get_infos=False) -> any",
-           host_path=array_path(paths.lu, label="lu"))
+           host_path=array_path(paths.lu, label="lu"), replayable=True)
 def lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
     """Return ``linalg.lu_factor``, or with ``get_infos`` ``linalg.lu_factor_ex``, as a tuple."""
     check_matrix("lu", A)
@@ -220,7 +220,7 @@ ldl_factors: Final[HostOperator] = HostOperator(
 
 
 @composite("linalg_ldl_factor_ex(Tensor A, *, bool hermitian=False, bool check_errors=False) -> any",
-           host_path=array_path(paths.ldl_factor_ex, LDLExResult, label="linalg.ldl_factor_ex"), **LINALG)
+           host_path=array_path(paths.ldl_factor_ex, LDLExResult, label="linalg.ldl_factor_ex"), replayable=True, **LINALG)
 def linalg_ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False) -> Any:
     """Factor symmetric (or Hermitian) matrices for ``linalg.ldl_solve``; info is 0, or the position of a zero block.
 
@@ -235,7 +235,7 @@ def linalg_ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool 
 
 
 @composite("linalg_ldl_factor(Tensor A, *, bool hermitian=False) -> any",
-           host_path=array_path(paths.ldl_factor, LDLResult, label="linalg.ldl_factor"), **LINALG)
+           host_path=array_path(paths.ldl_factor, LDLResult, label="linalg.ldl_factor"), replayable=True, **LINALG)
 def linalg_ldl_factor(A: Any, *, hermitian: bool = False) -> Any:
     """Factor symmetric (or Hermitian) matrices for ``linalg.ldl_solve``, reading only the lower triangle.
 
@@ -312,7 +312,7 @@ def _check_reflectors(operator: str, vectors: Any, factors: Any) -> None:
 
 
 @composite("linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
-           host_path=array_path(paths.householder_product, label="linalg.householder_product"), **LINALG)
+           host_path=array_path(paths.householder_product, label="linalg.householder_product"), replayable=True, **LINALG)
 def householder_product(input: Any, tau: Any) -> Any:
     """Return the first columns of a product of reflectors in the form of ``geqrf``.
 
@@ -334,14 +334,14 @@ def householder_product(input: Any, tau: Any) -> Any:
 
 
 @composite("orgqr(Tensor input, Tensor input2) -> Tensor",
-           host_path=array_path(paths.householder_product, label="orgqr"))
+           host_path=array_path(paths.householder_product, label="orgqr"), replayable=True)
 def orgqr(input: Any, input2: Any) -> Any:
     """Return ``linalg.householder_product``."""
     return householder_product(input, input2)
 
 
 @composite("ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, bool transpose=False) -> Tensor",
-           host_path=array_path(paths.ormqr, label="ormqr"))
+           host_path=array_path(paths.ormqr, label="ormqr"), replayable=True)
 def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
     """Multiply a matrix by a product of reflectors (``transpose``: its adjoint), from the left or from the right."""
     check_matrix("ormqr", input)
@@ -367,7 +367,7 @@ geqrf_parts: Final[HostOperator] = HostOperator(
 
 
 @composite("geqrf(Tensor input) -> any",
-           host_path=array_path(paths.geqrf, QRFactors, label="geqrf"))
+           host_path=array_path(paths.geqrf, QRFactors, label="geqrf"), replayable=True)
 def geqrf(input: Any) -> Any:
     """Return R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` with factored Q.
 

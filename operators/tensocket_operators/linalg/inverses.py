@@ -67,7 +67,7 @@ triangular: Final[HostOperator] = HostOperator(
 
 
 @composite("linalg_inv(Tensor A) -> Tensor",
-           host_path=array_path(paths.inv, label="linalg.inv"), **LINALG)
+           host_path=array_path(paths.inv, label="linalg.inv"), replayable=True, **LINALG)
 def inv(A: Any) -> Any:
     """Return the inverses of square matrices.
 
@@ -79,14 +79,14 @@ def inv(A: Any) -> Any:
 
 
 @composite("inverse(Tensor input) -> Tensor",
-           host_path=array_path(paths.inv, label="inverse"))
+           host_path=array_path(paths.inv, label="inverse"), replayable=True)
 def inverse_of(input: Any) -> Any:
     """Return the inverses of square matrices: ``linalg.inv``."""
     return inv(input)
 
 
 @composite("linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
-           host_path=array_path(paths.solve, label="linalg.solve"), **LINALG)
+           host_path=array_path(paths.solve, label="linalg.solve"), replayable=True, **LINALG)
 def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     """Solve A @ X == B; with ``left=False``, X @ A == B. B is a vector if it has A's shape without the last size.
 
@@ -107,7 +107,7 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
 
 @composite("linalg_solve_triangular(Tensor A, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) "
            "-> Tensor",
-           host_path=array_path(paths.solve_triangular, label="linalg.solve_triangular"), **LINALG)
+           host_path=array_path(paths.solve_triangular, label="linalg.solve_triangular"), replayable=True, **LINALG)
 def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
     """Return X with A @ X == B (or X @ A == B) for triangular A; only one triangle is read."""
     check_matrix("solve_triangular", A, square=True)

@@ -57,6 +57,10 @@ def _routines(names: tuple[str, ...], dtype: np.dtype[Any]) -> Any:
 
 def cholesky(matrix: Array) -> tuple[Array, ...]:
     """Return the lower triangle, and 0 or the order of the leading minor that is not positive definite."""
+    return host_linalg.computed("cholesky_ex", _cholesky, matrix)  # type: ignore[no-any-return]
+
+
+def _cholesky(matrix: Array) -> tuple[Array, ...]:
     (potrf,) = routines(("potrf",), matrix)
     shape = matrix.shape[-2:]
     return over_batch(lambda a: potrf(a, lower=1, clean=1), [(shape, matrix.dtype), ((), np.int32)], (matrix, 2))
@@ -184,6 +188,10 @@ def inverse(matrix: Array) -> tuple[Array, ...]:
 
 def solve(matrix: Array, right: Array) -> tuple[Array, ...]:
     """Return the solution (NaN for a singular matrix), and the first zero of U's diagonal, for every matrix."""
+    return host_linalg.computed("solve_ex", _solve, matrix, right)  # type: ignore[no-any-return]
+
+
+def _solve(matrix: Array, right: Array) -> tuple[Array, ...]:
     getrf, getrs = routines(("getrf", "getrs"), matrix)
 
     def run(a: Array, b: Array) -> tuple[Any, Any]:
@@ -195,6 +203,10 @@ def solve(matrix: Array, right: Array) -> tuple[Array, ...]:
 
 def qr_by_columns(matrix: Array) -> tuple[Array, Array]:
     """Return the same for one matrix, stored by columns."""
+    return host_linalg.computed("geqrf", _qr_by_columns, matrix)  # type: ignore[no-any-return]
+
+
+def _qr_by_columns(matrix: Array) -> tuple[Array, Array]:
     (geqrf,) = routines(("geqrf",), matrix)
     factors, scales = geqrf(matrix, lwork=_work_of_qr(matrix.dtype, matrix.shape))[:2]
     return factors, scales
@@ -215,6 +227,10 @@ def qr(matrix: Array) -> tuple[Array, ...]:
 
 def reflected(vectors: Array, factors: Array, right: Array, adjoint: bool) -> Array:
     """Return a product of reflectors, or its adjoint, times a matrix."""
+    return host_linalg.computed("reflected", _reflected, vectors, factors, right, adjoint)  # type: ignore[no-any-return]
+
+
+def _reflected(vectors: Array, factors: Array, right: Array, adjoint: bool) -> Array:
     kind = vectors.dtype.kind
     multiply = routines(("unmqr" if kind == "c" else "ormqr",), vectors)[0]
     turn = ("C" if kind == "c" else "T") if adjoint else "N"
@@ -252,11 +268,24 @@ def least_squares(matrix: Array, right: Array, cut: float, driver: str) -> tuple
     def run(a: Array, b: Array) -> tuple[Any, Any, Any]:
         if driver == "gels":
             return _full_rank(a, b), inner, np.zeros(inner)
+        if driver == "gelsy":
+            return *minimised(a, b, cut), np.zeros(inner)
         x, _, rank, values = lstsq(a, b, cond=cut, lapack_driver=driver, check_finite=False)
-        return x, rank, np.zeros(inner) if values is None else values
+        return x, rank, values
 
     return over_batch(run, [((columns, right.shape[-1]), kind), ((), np.int64), ((inner,), real)],
                       (matrix, 2), (right, 2))
+
+
+def minimised(matrix: Array, right: Array, cut: float) -> tuple[Array, Any]:
+    """Return the solution of least norm and the rank, by the driver ``gelsy``, for one matrix."""
+    return host_linalg.computed("minimised", _minimised, matrix, right, cut)  # type: ignore[no-any-return]
+
+
+def _minimised(matrix: Array, right: Array, cut: float) -> tuple[Array, Any]:
+    lstsq = require("scipy.linalg", "linalg.lstsq").lstsq
+    found, _, rank, _ = lstsq(matrix, right, cond=cut, lapack_driver="gelsy", check_finite=False)
+    return found, rank
 
 
 def _full_rank(a: Array, b: Array) -> Array:

@@ -177,14 +177,14 @@ def cholesky_of(input: Any, upper: bool = False) -> Any:
 
 
 @composite("qr(Tensor input, bool some=True) -> any",
-           host_path=array_path(paths.qr_of, QRResult, label="qr"))
+           host_path=array_path(paths.qr_of, QRResult, label="qr"), replayable=True)
 def qr(input: Any, some: bool = True) -> Any:
     """``linalg.qr``, reduced or (``some=False``) complete."""
     return QRResult(*linalg_qr(input, "reduced" if some else "complete"))
 
 
 @composite("svd(Tensor input, bool some=True, bool compute_uv=True) -> any",
-           host_path=array_path(paths.svd_of, SVDResult, label="svd"))
+           host_path=array_path(paths.svd_of, SVDResult, label="svd"), replayable=True)
 def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
     """U, S and V with input == U @ diag(S) @ V.mH; without ``compute_uv``, U and V are zeros."""
     check_matrix("svd", input)

@@ -68,7 +68,7 @@ def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
 
 
 @composite("linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> any",
-           host_path=array_path(paths.solve_ex, SolveResult, label="linalg.solve_ex"), **LINALG)
+           host_path=array_path(paths.solve_ex, SolveResult, label="linalg.solve_ex"), replayable=True, **LINALG)
 def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> Any:
     """Return ``linalg.solve`` without raising: info is 0, or the first zero on U's diagonal, with a solution of NaN.
 
@@ -102,7 +102,7 @@ def _factor_gradient(core: Any, factor: Any, upper: bool) -> Any:
     input=lambda grad, input2, upper: functions.cholesky_solve(grad, input2, upper),
     input2=lambda grad, input2, upper, result: _factor_gradient(
         functions.cholesky_solve(grad, input2, upper) @ adjoint(result), input2, upper))),
-           host_path=array_path(paths.cholesky_solve, label="cholesky_solve"))
+           host_path=array_path(paths.cholesky_solve, label="cholesky_solve"), replayable=True)
 def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
     """Return X with A @ X == input for A with the Cholesky factor input2."""
     check_matrix("cholesky_solve", input2, square=True)
@@ -113,7 +113,7 @@ def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
 
 @composite("cholesky_inverse(Tensor input, bool upper=False) -> Tensor", derivative=wirtinger(Derivative(
     input=lambda grad, input, upper, result: _factor_gradient(result @ grad @ result, input, upper))),
-           host_path=array_path(paths.cholesky_inverse, label="cholesky_inverse"))
+           host_path=array_path(paths.cholesky_inverse, label="cholesky_inverse"), replayable=True)
 def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     """Return the inverses of the matrices with Cholesky factors ``input``."""
     check_matrix("cholesky_inverse", input, square=True)
@@ -137,7 +137,7 @@ def _exchanged(swaps: Any, right: Any, *, back: bool) -> Any:
 
 
 @composite("linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor",
-           host_path=array_path(paths.lu_solve, accepts=paths.WITH_PIVOTS, label="linalg.lu_solve"), **LINALG)
+           host_path=array_path(paths.lu_solve, accepts=paths.WITH_PIVOTS, label="linalg.lu_solve"), replayable=True, **LINALG)
 def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
     """Solve A @ X == B with the results of ``linalg.lu_factor``; ``adjoint``: A.mH @ X == B; not ``left``: X @ A == B.
 
@@ -162,7 +162,7 @@ def _adjoint_of(matrix: Any) -> Any:
 
 
 @composite("lu_solve(Tensor input, Tensor LU_data, Tensor LU_pivots) -> Tensor",
-           host_path=array_path(paths.lu_solve_of, accepts=paths.WITH_PIVOTS, label="lu_solve"))
+           host_path=array_path(paths.lu_solve_of, accepts=paths.WITH_PIVOTS, label="lu_solve"), replayable=True)
 def lu_solve_of(input: Any, LU_data: Any, LU_pivots: Any) -> Any:
     """Run ``linalg.lu_solve`` with the right-hand side first."""
     return lu_solve(LU_data, LU_pivots, input)
@@ -170,7 +170,7 @@ def lu_solve_of(input: Any, LU_data: Any, LU_pivots: Any) -> Any:
 
 @composite("triangular_solve(Tensor input, Tensor A, bool upper=True, bool transpose=False, "
            "bool unitriangular=False) -> any",
-           host_path=array_path(paths.triangular_solve, TriangularResult, label="triangular_solve"))
+           host_path=array_path(paths.triangular_solve, TriangularResult, label="triangular_solve"), replayable=True)
 def triangular_solve(input: Any, A: Any, upper: bool = True, transpose: bool = False,
                      unitriangular: bool = False) -> Any:
     """Return X with A @ X == input (``transpose``: A.mT @ X == input) for triangular A, and a copy of A."""
@@ -235,7 +235,7 @@ least_squares: Final[HostOperator] = HostOperator(
 
 
 @composite("linalg_lstsq(Tensor A, Tensor B, Scalar? rcond=None, *, str? driver=None) -> any",
-           host_path=array_path(paths.lstsq, LstsqResult, label="linalg.lstsq"), **LINALG)
+           host_path=array_path(paths.lstsq, LstsqResult, label="linalg.lstsq"), replayable=True, **LINALG)
 def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """Return the X that minimises the norm of A @ X - B; of several, the one with the smallest norm.
 
