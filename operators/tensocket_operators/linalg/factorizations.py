@@ -1,7 +1,7 @@
 """Factorisations that report how they failed: Cholesky, LU and LDL; and products of reflectors.
 
 Derivatives of LU follow from those of its square block and the equations of the rows or columns outside it; those of
-reflectors follow from the recurrence R = H_0 (H_1 (... (H_k X))), H_i = 1 - tau_i v_i v_i^H.
+reflectors H_i = 1 - tau_i v_i v_i^H follow from the form of their product as one matrix.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..kinds.host_library import HostOperator
 from ..reductions.value_checks import value_range
 from . import lapack
 from . import matrix_paths as paths
-from .decompositions import LINALG, MATRIX, adjoint, check_matrix
+from .decompositions import LINALG, MATRIX, adjoint, check_matrix, diagonal_matrix
 from .decompositions import _cholesky_gradient as cholesky_gradient
 
 #: Results with PyTorch's names.
@@ -98,7 +98,7 @@ def _lu_gradient(grad: Any, factors: Any, swaps: Any) -> Any:
     inner = min(rows, columns)
     square, given = (x.narrow(-2, 0, inner).narrow(-1, 0, inner) for x in (factors, grad))
     lower, upper = square, square.triu()
-    unit = lower.tril(-1) + _identity(lower, inner)
+    unit = lower.tril(-1) + _eye(lower, inner, inner)
     below, above = adjoint(unit) @ given.tril(-1), given.triu() @ adjoint(upper)
     extra = None
     if columns > inner:
@@ -116,11 +116,6 @@ def _lu_gradient(grad: Any, factors: Any, swaps: Any) -> Any:
     if extra is not None:
         total = functions.cat([total, extra], -1 if columns > inner else -2)
     return _permuted(swaps, rows, total.dtype) @ total
-
-
-def _identity(like: Any, size: int) -> Any:
-    places = positions(like, size)
-    return (places.unsqueeze(1) == places).to(like.dtype)
 
 
 lu_factors: Final[HostOperator] = HostOperator(
@@ -166,8 +161,7 @@ def _unpacked_lu(factors: Any) -> tuple[Any, Any]:
     rows, columns = factors.shape[-2:]
     inner = min(rows, columns)
     below = factors.narrow(-1, 0, inner).tril(-1)
-    ones = (positions(factors, rows).unsqueeze(1) == positions(factors, inner)).to(factors.dtype)
-    return below + ones, factors.narrow(-2, 0, inner).triu()
+    return below + _eye(factors, rows, inner), factors.narrow(-2, 0, inner).triu()
 
 
 @composite("linalg_lu(Tensor A, *, bool pivot=True) -> any",
@@ -251,43 +245,45 @@ def linalg_ldl_factor(A: Any, *, hermitian: bool = False) -> Any:
 # ------------------------------------------------------------------------------------------------------ reflectors
 
 
-def _reflector(matrix: Any, k: int) -> Any:
-    """Return v_k as a column: zeros, a one, and the part of column k below the diagonal."""
-    places = positions(matrix, matrix.shape[-2]).unsqueeze(1)
-    column = matrix.narrow(-1, k, 1)
-    return column.masked_fill(places < k, 0).masked_fill(places == k, 1)
-
-
 def _reflected_gradient(grad: Any, matrix: Any, factors: Any, right: Any, turned: bool) -> tuple[Any, Any, Any]:
+    """Return the gradients of reflectors, their factors and the matrix.
+
+    The product is 1 - V T V^H (``turned``: 1 - V T^H V^H) with the vectors as columns of V, and an upper triangular T
+    with T = (1 + D S)^-1 D, where D is the diagonal matrix of factors, and S the part of V^H V above its diagonal.
+    """
     count = factors.shape[-1]
-    order = list(range(count)) if turned else list(range(count - 1, -1, -1))
-    vectors = [_reflector(matrix, k) for k in range(count)]
-    scales = [factors.narrow(-1, k, 1).unsqueeze(-1) for k in range(count)]
-    scales = [x.conj() if turned and x.dtype.is_complex else x for x in scales]
-    before = []
-    for k in order:
-        before.append(right)
-        right = right - scales[k] * (vectors[k] @ (adjoint(vectors[k]) @ right))
-    grad_columns, grad_factors = [None] * count, [None] * count
-    for k, input in zip(reversed(order), reversed(before), strict=True):
-        v, row = vectors[k], adjoint(vectors[k]) @ input
-        scale = scales[k].conj() if scales[k].dtype.is_complex else scales[k]
-        through = adjoint(v) @ grad
-        own = -(through @ adjoint(row))
-        grad_factors[k] = own.conj() if turned and own.dtype.is_complex else own
-        grad_v = -scale * (grad @ adjoint(row)) - scales[k] * (input @ adjoint(through))
-        places = positions(matrix, matrix.shape[-2]).unsqueeze(1)
-        grad_columns[k] = grad_v.masked_fill(places <= k, 0)
-        grad = grad - v @ (scale * through)
-    return _assembled(grad, matrix, factors, grad_columns, grad_factors)
+    below = matrix.narrow(-1, 0, count).tril(-1)
+    v = below + _eye(matrix, matrix.shape[-2], count)
+    strict = (adjoint(v) @ v).triu(1)
+    scales, scaled = diagonal_matrix(factors), factors.unsqueeze(-1) * strict
+    t = triangular(scaled, scales, upper=True, unit=True)
+    inner, through = adjoint(v) @ right, adjoint(v) @ grad
+    used = adjoint(t) if turned else t
+    grad_inner = -(adjoint(used) @ through)
+    grad_v = right @ adjoint(grad_inner) - grad @ adjoint(used @ inner)
+    grad_t = -(inner @ adjoint(through)) if turned else -(through @ adjoint(inner))
+    grad_scales = triangular(adjoint(scaled), grad_t, upper=False, unit=True)
+    grad_scaled = -(grad_scales @ adjoint(t))
+    conjugate = factors.conj() if factors.dtype.is_complex else factors
+    grad_strict = (conjugate.unsqueeze(-1) * grad_scaled).triu(1)
+    grad_v = grad_v + v @ (grad_strict + adjoint(grad_strict))
+    strict = strict.conj() if strict.dtype.is_complex else strict
+    grad_factors = grad_scales.diagonal(0, -2, -1) + (grad_scaled * strict).sum(-1)
+    grad_v = grad_v.tril(-1)
+    if matrix.shape[-1] > count:
+        grad_v = functions.cat([grad_v, grad_v.new_zeros((*grad_v.shape[:-1], matrix.shape[-1] - count))], -1)
+    return grad_v, grad_factors, grad + v @ grad_inner
 
 
-def _assembled(grad: Any, matrix: Any, factors: Any, columns: list[Any], scales: list[Any]) -> tuple[Any, Any, Any]:
-    rest = matrix.shape[-1] - len(columns)
-    if not columns:
-        return matrix.new_zeros(tuple(matrix.shape)), factors.new_zeros(tuple(factors.shape)), grad
-    made = functions.cat([*columns, *([columns[0].new_zeros((*columns[0].shape[:-1], rest))] if rest else [])], -1)
-    return made, functions.cat(scales, -1).squeeze(-2), grad
+def _reflected_gradients(grad: Any, matrix: Any, factors: Any, right: Any, turned: bool, wanted: tuple[bool, ...]
+                         ) -> tuple[Any, ...]:
+    if not any(wanted[:2]):
+        return None, None, call(reflected, matrix, factors, grad, not turned)
+    return _reflected_gradient(grad, matrix, factors, right, turned)
+
+
+def _eye(like: Any, rows: int, columns: int) -> Any:
+    return (positions(like, rows).unsqueeze(1) == positions(like, columns)).to(like.dtype)
 
 
 def _reflected_shape(matrix: tuple[int, ...], factors: tuple[int, ...], right: tuple[int, ...],
@@ -299,9 +295,8 @@ reflected: Final[HostOperator] = HostOperator(
     "ormqr(Tensor input, Tensor tau, Tensor other, bool transpose) -> Tensor",
     "A product of reflectors, or its adjoint, times a matrix.", lapack.reflected, label="ormqr",
     shape=_reflected_shape, derivative=wirtinger(Derivative(
-        input=lambda grad, input, tau, other, transpose: _reflected_gradient(grad, input, tau, other, transpose)[0],
-        tau=lambda grad, input, tau, other, transpose: _reflected_gradient(grad, input, tau, other, transpose)[1],
-        other=lambda grad, input, tau, transpose: call(reflected, input, tau, grad, not transpose))), **MATRIX)
+        lambda grad, input, tau, other, transpose, wanted: _reflected_gradients(
+            grad, input, tau, other, transpose, wanted))), **MATRIX)
 
 
 def _check_reflectors(operator: str, vectors: Any, factors: Any) -> None:
@@ -329,7 +324,7 @@ def householder_product(input: Any, tau: Any) -> Any:
     if rows < columns:
         raise ShapeError("linalg.householder_product", f"a tensor of shape {list(input.shape)}",
                          "there are at least as many rows as columns", "transpose it")
-    ones = (positions(input, rows).unsqueeze(1) == positions(input, columns)).to(input.dtype)
+    ones = _eye(input, rows, columns)
     return call(reflected, input, tau, ones.expand((*input.shape[:-2], rows, columns)), False)
 
 

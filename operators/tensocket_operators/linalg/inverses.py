@@ -43,17 +43,26 @@ solution: Final[HostOperator] = HostOperator(
     "solve(Tensor A, Tensor B) -> Tensor", "The matrix X with A @ X == B.", guarded("solve", host_linalg.solve),
     label="linalg.solve",
     shape=_solution_shape, derivative=wirtinger(Derivative(
-        A=lambda grad, A, result: -(call(solution, adjoint(A), grad) @ adjoint(result)),
-        B=lambda grad, A: call(solution, adjoint(A), grad))), **MATRIX)
+        lambda grad, A, result, wanted: _solution_gradients(call(solution, adjoint(A), grad), result, wanted))),
+    **MATRIX)
+
+
+def _solution_gradients(back: Any, result: Any, wanted: tuple[bool, ...]) -> tuple[Any, Any]:
+    """Return the gradients of both sides of A @ X == B from that of B."""
+    return -(back @ adjoint(result)) if wanted[0] else None, back
 
 
 def _triangular(matrix: Any, right: Any, upper: bool, unit: bool) -> Any:
     return host_linalg.solve_triangular(matrix, right, upper, unit, lapack.solve_triangular)
 
 
-def _triangular_gradient(grad: Any, matrix: Any, result: Any, upper: bool, unit: bool) -> Any:
-    full = -(call(triangular, adjoint(matrix), grad, not upper, unit) @ adjoint(result))
-    return full.triu(int(unit)) if upper else full.tril(-int(unit))
+def _triangular_gradients(grad: Any, matrix: Any, result: Any, upper: bool, unit: bool, wanted: tuple[bool, ...]
+                          ) -> tuple[Any, Any]:
+    back = call(triangular, adjoint(matrix), grad, not upper, unit)
+    if not wanted[0]:
+        return None, back
+    full = -(back @ adjoint(result))
+    return full.triu(int(unit)) if upper else full.tril(-int(unit)), back
 
 
 triangular: Final[HostOperator] = HostOperator(
@@ -61,9 +70,8 @@ triangular: Final[HostOperator] = HostOperator(
     "The matrix X with A @ X == B for a triangular A.", guarded("solve_triangular", _triangular),
     label="linalg.solve_triangular",
     shape=_solution_shape, derivative=wirtinger(Derivative(
-        A=lambda grad, A, result, upper, unitriangular: _triangular_gradient(grad, A, result, upper, unitriangular),
-        B=lambda grad, A, upper, unitriangular: call(triangular, adjoint(A), grad, not upper, unitriangular))),
-    **MATRIX)
+        lambda grad, A, result, upper, unitriangular, wanted: _triangular_gradients(
+            grad, A, result, upper, unitriangular, wanted))), **MATRIX)
 
 
 @composite("linalg_inv(Tensor A) -> Tensor",
@@ -217,7 +225,7 @@ def _det_gradient(grad: Any, matrix: Any, result: Any) -> Any:
     if inverted is not None and not any_true(_condition(matrix, inverted) > most):
         scale = grad * (result.conj() if result.dtype.is_complex else result)
         return scale.unsqueeze(-1).unsqueeze(-1) * adjoint(inverted)
-    u, s, vh = parts.parts_of_svd(matrix, True)
+    u, s, vh = call(parts.svd, matrix, True)
     size = s.shape[-1]
     places = positions(s, size)
     others = s.unsqueeze(-2).expand((*s.shape, size)).masked_fill(places.unsqueeze(1) == places, 1).prod(-1)

@@ -59,8 +59,7 @@ def qr(A: Any, mode: str = "reduced") -> Any:
     if mode not in ("reduced", "complete", "r"):
         raise ArgumentError("linalg.qr", f"mode={mode!r}", "the mode is 'reduced', 'complete' or 'r'",
                             "pass one of these")
-    rows, columns = A.shape[-2:]
-    q, r = unpacked(call(parts.qr, A, mode), parts.qr_shapes(rows, columns, mode))
+    q, r = call(parts.qr, A, mode)
     return QRResult(A.new_empty((0,)) if mode == "r" else q, r)
 
 
@@ -85,7 +84,7 @@ def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> Any
     """
     check_matrix("svd", A)
     _check_driver(driver)
-    return SVDResult(*parts.parts_of_svd(A, full_matrices))
+    return SVDResult(*call(parts.svd, A, full_matrices))
 
 
 @composite("linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor",
@@ -108,7 +107,7 @@ def _triangle(name: str, A: Any, UPLO: str) -> str:
            host_path=array_path(paths.eigh, EighResult, label="linalg.eigh"), replayable=True, **LINALG)
 def eigh(A: Any, UPLO: str = "L") -> Any:
     """Return eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices; only one triangle is read."""
-    return EighResult(*parts.parts_of_eigh(A, _triangle("eigh", A, UPLO)))
+    return EighResult(*call(parts.eigh, A, _triangle("eigh", A, UPLO)))
 
 
 @composite("linalg_eigvalsh(Tensor A, str UPLO='L') -> Tensor",

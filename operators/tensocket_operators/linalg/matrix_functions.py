@@ -170,7 +170,7 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Any:
 
 
 @composite("cholesky(Tensor input, bool upper=False) -> Tensor",
-           host_path=array_path(paths.cholesky, label="cholesky"))
+           host_path=array_path(paths.cholesky, label="cholesky"), replayable=True)
 def cholesky_of(input: Any, upper: bool = False) -> Any:
     """``linalg.cholesky``."""
     return cholesky(input, upper=upper)
@@ -189,7 +189,7 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
     """U, S and V with input == U @ diag(S) @ V.mH; without ``compute_uv``, U and V are zeros."""
     check_matrix("svd", input)
     if compute_uv:
-        u, s, vh = parts.parts_of_svd(input, not some)
+        u, s, vh = call(parts.svd, input, not some)
         return SVDResult(u, s, adjoint(vh))
     rows, columns = input.shape[-2:]
     lead = tuple(input.shape[:-2])

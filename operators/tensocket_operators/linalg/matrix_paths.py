@@ -274,6 +274,8 @@ def cholesky_solve(right: Array, factor: Array, upper: bool = False) -> Any:
 @_of_squares
 def cholesky_inverse(factor: Array, upper: bool = False) -> Any:
     """Return the inverse of the matrix with a Cholesky factor."""
+    if not factor.size:
+        return np.empty_like(factor)
     return host_linalg.computed("cholesky_inverse", _cholesky_inverse, factor, upper)
 
 

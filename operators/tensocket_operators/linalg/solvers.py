@@ -23,7 +23,7 @@ from . import lapack
 from . import matrix_paths as paths
 from .decompositions import LINALG, MATRIX, adjoint, check_matrix, guarded
 from .factorizations import check_info, lu_permutation, triangular
-from .inverses import pinv
+from .inverses import _solution_gradients, pinv
 
 #: Results with PyTorch's names.
 InverseResult: Final = named_result("linalg_inv_ex", ("inverse", "info"))
@@ -48,8 +48,8 @@ solve_with_info: Final[HostOperator] = HostOperator(
     "solve_ex(Tensor A, Tensor B) -> (Tensor, Tensor)", "Solutions, and what failed.", lapack.solve,
     label="linalg.solve_ex", shape=lambda a, b: [(*_batch(a, b), *b[-2:]), _batch(a, b)], result=("same", "int32"),
     derivative=wirtinger(Derivative(
-        A=lambda grads, A, result0: -(call(solve_with_info, adjoint(A), grads[0])[0] @ adjoint(result0)),
-        B=lambda grads, A: call(solve_with_info, adjoint(A), grads[0])[0])), **MATRIX)
+        lambda grads, A, result0, wanted: _solution_gradients(
+            call(solve_with_info, adjoint(A), grads[0])[0], result0, wanted))), **MATRIX)
 
 
 @composite("linalg_inv_ex(Tensor A, *, bool check_errors=False) -> any",

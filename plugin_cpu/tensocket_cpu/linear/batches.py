@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensocket_plugins.contract.errors import KernelError
-from tensocket_plugins.contract.launch_recorder import RECORDERS, forbid_replay, is_recording, note_constant, note_launch
+from tensocket_plugins.contract.launch_recorder import (
+    RECORDERS,
+    forbid_replay,
+    is_recording,
+    note_constant,
+    note_launch,
+)
 from tensocket_plugins.kit.bounded import BoundedCache
 
 from ..code.executable import LaunchWords, make_entry
@@ -111,9 +117,9 @@ class BatchCaller:
 
 def _launch(entry: Any, words: bytes, arrays: list[NDArray[Any]]) -> None:
     """Call a routine, and note the call."""
-    written = [array.flags.writeable for array in arrays]
-    for array, writes in zip(arrays, written, strict=True):
-        if not writes:
+    written = [array.flags.writeable and array.size > 0 for array in arrays]
+    for array in arrays:
+        if not array.flags.writeable:
             note_constant(array)
     note_launch(entry, arrays, written, LaunchWords(words, 1, 1, tuple(range(1, 1 + len(arrays)))))
     entry(words, 0, 1)
