@@ -24,7 +24,8 @@ from ..differentiation.delayed import without_derivative
 from ..indexing.selection import positions
 from ..kinds.composite import composite
 from ..kinds.host_library import HostOperator
-from ..reductions.value_checks import value_range
+from ..reductions.value_checks import any_true, value_range
+from ..unrolled.checks import declared, run_check
 from . import lapack
 from . import matrix_paths as paths
 from .decompositions import LINALG, MATRIX, adjoint, check_matrix, diagonal_matrix
@@ -41,6 +42,7 @@ LDLExResult: Final = named_result("linalg_ldl_factor_ex", ("LD", "pivots", "info
 QRFactors: Final = named_result("geqrf", ("a", "tau"))
 
 
+@declared
 def check_info(operator: str, info: Any, what: str) -> None:
     """Refuse a batch with a failed factorisation.
 
@@ -49,8 +51,8 @@ def check_info(operator: str, info: Any, what: str) -> None:
     """
     if not info.numel() or not info._device_state.holds_data:
         return
-    worst = value_range(info.abs())[1]
-    if worst:
+    if any_true(info != 0):
+        worst = value_range(info.abs())[1]
         raise LinAlgError(operator, f"a matrix whose {what} at position {worst}",
                           "a factorisation exists for every matrix of the batch",
                           "look at info of the form with _ex, or change the matrix")
@@ -70,7 +72,8 @@ cholesky_ex: Final[HostOperator] = HostOperator(
 
 
 @composite("linalg_cholesky_ex(Tensor A, *, bool upper=False, bool check_errors=False) -> any",
-           host_path=array_path(paths.cholesky_ex, CholeskyResult, label="linalg.cholesky_ex"), replayable=True, **LINALG)
+           host_path=array_path(paths.cholesky_ex, CholeskyResult, label="linalg.cholesky_ex"),
+           replayable=True, **LINALG)
 def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
     """Return ``linalg.cholesky`` without raising: info is 0, or the order of the minor that is not positive definite.
 
@@ -80,7 +83,7 @@ def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = Fals
     check_matrix("cholesky_ex", A, square=True)
     lower, info = call(cholesky_ex, A)
     if check_errors:
-        check_info("linalg.cholesky_ex", info, "leading minor is not positive definite")
+        run_check(check_info, "linalg.cholesky_ex", info, "leading minor is not positive definite")
     return CholeskyResult(adjoint(lower) if upper else lower, info)
 
 
@@ -89,8 +92,8 @@ def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = Fals
 
 def _permuted(swaps: Any, rows: int, dtype: Any) -> Any:
     """Return P with A == P @ L @ U."""
-    order = call(lu_permutation, swaps, rows)
-    return (positions(order, rows).unsqueeze(1) == order.unsqueeze(-2)).to(dtype)
+    places = positions(swaps, rows)
+    return call(lu_exchange, (places.unsqueeze(1) == places).to(dtype), swaps, True)
 
 
 def _lu_gradient(grad: Any, factors: Any, swaps: Any) -> Any:
@@ -115,7 +118,7 @@ def _lu_gradient(grad: Any, factors: Any, swaps: Any) -> Any:
     total = triangular(adjoint(upper), middle, upper=False, left=False)
     if extra is not None:
         total = functions.cat([total, extra], -1 if columns > inner else -2)
-    return _permuted(swaps, rows, total.dtype) @ total
+    return call(lu_exchange, total, swaps, True)
 
 
 lu_factors: Final[HostOperator] = HostOperator(
@@ -123,13 +126,17 @@ lu_factors: Final[HostOperator] = HostOperator(
     lapack.lu, label="linalg.lu_factor", shape=lambda x, pivot: [x, (*x[:-2], min(x[-2:])), x[:-2]],
     result=("same", "int32", "int32"), derivative=wirtinger(Derivative(
         A=lambda grads, result0, result1: _lu_gradient(grads[0], result0, result1))), **MATRIX)
-lu_permutation: Final[HostOperator] = HostOperator(
-    "lu_permutation(Tensor pivots, int rows) -> Tensor", "Rows in the order of the factors.", lapack.permutation,
-    label="linalg.lu", shape=lambda x, rows: (*x[:-1], rows), result="int64", kinds="i", method=False, function=False)
+lu_exchange: Final[HostOperator] = HostOperator(
+    "lu_exchange(Tensor right, Tensor pivots, bool back) -> Tensor", "Rows in the order of the factors, or back.",
+    lapack.exchanged, label="linalg.lu",
+    shape=lambda x, pivots, back: (*broadcast_shapes("linalg.lu", [x[:-2], pivots[:-1]]), *x[-2:]),
+    derivative=wirtinger(Derivative(right=lambda grad, pivots, back: call(lu_exchange, grad, pivots, not back))),
+    **MATRIX)
 
 
 @composite("linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> any",
-           host_path=array_path(paths.lu_factor_ex, LUFactorExResult, label="linalg.lu_factor_ex"), replayable=True, **LINALG)
+           host_path=array_path(paths.lu_factor_ex, LUFactorExResult, label="linalg.lu_factor_ex"),
+           replayable=True, **LINALG)
 def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
     """Return ``linalg.lu_factor`` without raising: info is 0, or the position of the first zero on U's diagonal.
 
@@ -139,12 +146,13 @@ def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = Fals
     check_matrix("lu_factor_ex", A)
     result = call(lu_factors, A, pivot)
     if check_errors:
-        check_info("linalg.lu_factor_ex", result[2], "U has a zero on its diagonal")
+        run_check(check_info, "linalg.lu_factor_ex", result[2], "U has a zero on its diagonal")
     return LUFactorExResult(*result)
 
 
 @composite("linalg_lu_factor(Tensor A, *, bool pivot=True) -> any",
-           host_path=array_path(paths.lu_factor, LUFactorResult, label="linalg.lu_factor"), replayable=True, **LINALG)
+           host_path=array_path(paths.lu_factor, LUFactorResult, label="linalg.lu_factor"),
+           replayable=True, **LINALG)
 def linalg_lu_factor(A: Any, *, pivot: bool = True) -> Any:
     """Return L (without its diagonal of ones) and U in one matrix, and each row's exchange partner, from 1.
 
@@ -153,19 +161,23 @@ def linalg_lu_factor(A: Any, *, pivot: bool = True) -> Any:
     """
     check_matrix("lu_factor", A)
     factors, swaps, info = call(lu_factors, A, pivot)
-    check_info("linalg.lu_factor", info, "U has a zero on its diagonal")
+    run_check(check_info, "linalg.lu_factor", info, "U has a zero on its diagonal")
     return LUFactorResult(factors, swaps)
 
 
+def unit_lower(factors: Any) -> Any:
+    """Return L of LU's factors in one matrix."""
+    rows, inner = factors.shape[-2], min(factors.shape[-2:])
+    return factors.narrow(-1, 0, inner).tril(-1) + _eye(factors, rows, inner)
+
+
 def _unpacked_lu(factors: Any) -> tuple[Any, Any]:
-    rows, columns = factors.shape[-2:]
-    inner = min(rows, columns)
-    below = factors.narrow(-1, 0, inner).tril(-1)
-    return below + _eye(factors, rows, inner), factors.narrow(-2, 0, inner).triu()
+    return unit_lower(factors), factors.narrow(-2, 0, min(factors.shape[-2:])).triu()
 
 
 @composite("linalg_lu(Tensor A, *, bool pivot=True) -> any",
-           host_path=array_path(paths.lu_parts, LUResult, label="linalg.lu"), replayable=True, **LINALG)
+           host_path=array_path(paths.lu_parts, LUResult, label="linalg.lu"),
+           replayable=True, **LINALG)
 def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
     """Return P, L and U with A == P @ L @ U; without pivoting, P is empty.
 
@@ -181,7 +193,8 @@ def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
 
 @composite("lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> any",
            method=False,
-           host_path=array_path(paths.lu_unpack, UnpackResult, accepts=paths.WITH_PIVOTS, label="lu_unpack"), replayable=True)
+           host_path=array_path(paths.lu_unpack, UnpackResult, accepts=paths.WITH_PIVOTS, label="lu_unpack"),
+           replayable=True)
 def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
     """Return P, L and U from the results of ``linalg.lu_factor``; parts that are not requested are empty."""
     check_matrix("lu_unpack", LU_data)
@@ -197,7 +210,8 @@ def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_piv
 
 
 @composite("lu(Tensor A, bool pivot=True, bool get_infos=False) -> any",
-           host_path=array_path(paths.lu, label="lu"), replayable=True)
+           host_path=array_path(paths.lu, label="lu"),
+           replayable=True)
 def lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
     """Return ``linalg.lu_factor``, or with ``get_infos`` ``linalg.lu_factor_ex``, as a tuple."""
     check_matrix("lu", A)
@@ -214,7 +228,8 @@ ldl_factors: Final[HostOperator] = HostOperator(
 
 
 @composite("linalg_ldl_factor_ex(Tensor A, *, bool hermitian=False, bool check_errors=False) -> any",
-           host_path=array_path(paths.ldl_factor_ex, LDLExResult, label="linalg.ldl_factor_ex"), replayable=True, **LINALG)
+           host_path=array_path(paths.ldl_factor_ex, LDLExResult, label="linalg.ldl_factor_ex"),
+           replayable=True, **LINALG)
 def linalg_ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False) -> Any:
     """Factor symmetric (or Hermitian) matrices for ``linalg.ldl_solve``; info is 0, or the position of a zero block.
 
@@ -224,12 +239,13 @@ def linalg_ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool 
     check_matrix("ldl_factor_ex", A, square=True)
     result = call(ldl_factors, A.detach(), hermitian)
     if check_errors:
-        check_info("linalg.ldl_factor_ex", result[2], "D has a zero block")
+        run_check(check_info, "linalg.ldl_factor_ex", result[2], "D has a zero block")
     return LDLExResult(without_derivative("linalg_ldl_factor_ex", result[0], A), *result[1:])
 
 
 @composite("linalg_ldl_factor(Tensor A, *, bool hermitian=False) -> any",
-           host_path=array_path(paths.ldl_factor, LDLResult, label="linalg.ldl_factor"), replayable=True, **LINALG)
+           host_path=array_path(paths.ldl_factor, LDLResult, label="linalg.ldl_factor"),
+           replayable=True, **LINALG)
 def linalg_ldl_factor(A: Any, *, hermitian: bool = False) -> Any:
     """Factor symmetric (or Hermitian) matrices for ``linalg.ldl_solve``, reading only the lower triangle.
 
@@ -238,7 +254,7 @@ def linalg_ldl_factor(A: Any, *, hermitian: bool = False) -> Any:
     """
     check_matrix("ldl_factor", A, square=True)
     factors, swaps, info = call(ldl_factors, A.detach(), hermitian)
-    check_info("linalg.ldl_factor", info, "D has a zero block")
+    run_check(check_info, "linalg.ldl_factor", info, "D has a zero block")
     return LDLResult(without_derivative("linalg_ldl_factor", factors, A), swaps)
 
 
@@ -307,7 +323,8 @@ def _check_reflectors(operator: str, vectors: Any, factors: Any) -> None:
 
 
 @composite("linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
-           host_path=array_path(paths.householder_product, label="linalg.householder_product"), replayable=True, **LINALG)
+           host_path=array_path(paths.householder_product, label="linalg.householder_product"),
+           replayable=True, **LINALG)
 def householder_product(input: Any, tau: Any) -> Any:
     """Return the first columns of a product of reflectors in the form of ``geqrf``.
 
@@ -329,14 +346,16 @@ def householder_product(input: Any, tau: Any) -> Any:
 
 
 @composite("orgqr(Tensor input, Tensor input2) -> Tensor",
-           host_path=array_path(paths.householder_product, label="orgqr"), replayable=True)
+           host_path=array_path(paths.householder_product, label="orgqr"),
+           replayable=True)
 def orgqr(input: Any, input2: Any) -> Any:
     """Return ``linalg.householder_product``."""
     return householder_product(input, input2)
 
 
 @composite("ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, bool transpose=False) -> Tensor",
-           host_path=array_path(paths.ormqr, label="ormqr"), replayable=True)
+           host_path=array_path(paths.ormqr, label="ormqr"),
+           replayable=True)
 def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
     """Multiply a matrix by a product of reflectors (``transpose``: its adjoint), from the left or from the right."""
     check_matrix("ormqr", input)
@@ -362,7 +381,8 @@ geqrf_parts: Final[HostOperator] = HostOperator(
 
 
 @composite("geqrf(Tensor input) -> any",
-           host_path=array_path(paths.geqrf, QRFactors, label="geqrf"), replayable=True)
+           host_path=array_path(paths.geqrf, QRFactors, label="geqrf"),
+           replayable=True)
 def geqrf(input: Any) -> Any:
     """Return R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` with factored Q.
 

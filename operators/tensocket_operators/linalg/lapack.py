@@ -149,6 +149,21 @@ def permutation(swaps: Array, rows: int) -> Array:
     return order.reshape((*swaps.shape[:-1], rows))
 
 
+def exchanged(right: Array, swaps: Array, back: bool) -> Array:
+    """Return rows in the order of the factors of LU, P^T @ right, or back in that of the matrix, P @ right."""
+    made: Array = host_linalg.computed("lu_exchange", _exchanged, right, swaps, back)
+    return made
+
+
+def _exchanged(right: Array, swaps: Array, back: bool) -> Array:
+    order = permutation(swaps, right.shape[-2])
+    if back:
+        order = np.argsort(order, axis=-1, kind="stable")
+    lead = np.broadcast_shapes(order.shape[:-1], right.shape[:-2])
+    wide = np.broadcast_to(right, (*lead, *right.shape[-2:]))
+    return np.take_along_axis(wide, np.broadcast_to(order, (*lead, order.shape[-1]))[..., None], -2)
+
+
 def ldl(matrix: Array, hermitian: bool) -> tuple[Array, ...]:
     """Return L and the block-diagonal D in one lower triangle, the row exchanges, and the first zero block."""
     if hermitian and matrix.dtype.kind == "c":
@@ -227,7 +242,8 @@ def qr(matrix: Array) -> tuple[Array, ...]:
 
 def reflected(vectors: Array, factors: Array, right: Array, adjoint: bool) -> Array:
     """Return a product of reflectors, or its adjoint, times a matrix."""
-    return host_linalg.computed("reflected", _reflected, vectors, factors, right, adjoint)  # type: ignore[no-any-return]
+    made: Array = host_linalg.computed("reflected", _reflected, vectors, factors, right, adjoint)
+    return made
 
 
 def _reflected(vectors: Array, factors: Array, right: Array, adjoint: bool) -> Array:

@@ -338,10 +338,10 @@ def _matrices(info: Info, in_dims: Any, *args: Any) -> Any:
 
 
 #: By operator, the number of core (last) dimensions of each operand, if it is not two for all of them.
-_CORES: Final = {"lu_permutation": (1,), "ormqr": (2, 1, 2), "ldl_solve": (2, 1, 2)}
+_CORES: Final = {"lu_exchange": (2, 1), "ormqr": (2, 1, 2), "ldl_solve": (2, 1, 2)}
 
 
-@batching_rule("cholesky_ex", "lu_factor", "lu_permutation", "ldl_factor", "ldl_solve", "geqrf", "ormqr", "inv_ex",
+@batching_rule("cholesky_ex", "lu_factor", "lu_exchange", "ldl_factor", "ldl_solve", "geqrf", "ormqr", "inv_ex",
                "solve_ex", "lstsq", "matrix_exp")
 def _factorizations(info: Info, in_dims: Any, *args: Any) -> Any:
     """Run like ``_matrices``, but with vectors among the operands and with several results."""

@@ -152,8 +152,8 @@ class Moves:
 
     def _compiled(self) -> dict[tuple[str, str], Any]:
         names = ["_".join(pair) for pair in _CONVERSIONS]
-        slots = "\n".join(f"  %{name}.slot = getelementptr i64, ptr %args, i64 {k}\n  %{name} = load i64, ptr %{name}.slot"
-                          for k, name in enumerate(_WORDS))
+        slots = "\n".join(f"  %{name}.slot = getelementptr i64, ptr %args, i64 {k}\n"
+                          f"  %{name} = load i64, ptr %{name}.slot" for k, name in enumerate(_WORDS))
         text = "".join(_text(pair, slots) for pair in _CONVERSIONS)
         try:
             addresses, library = self._find_compiler().compile_text("moves", text, [f"move_{name}" for name in names])

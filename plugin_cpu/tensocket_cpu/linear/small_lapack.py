@@ -229,8 +229,9 @@ class SmallLapack(SmallRoutines):
             # What LAPACK's documentation requires of a tree of eigenvectors.
             work = np.empty(1 + 6 * n + 2 * n * n if job == "V" else 2 * n + 1)
             integers = np.empty(3 + 5 * n, np.int64)
-            call = "dsyevd", job.encode(), triangle.encode(), n, a, n, values, work, work.size, integers, integers.size, info
-            return self._workspace((a, values, info), call)
+            return self._workspace((a, values, info), (
+                "dsyevd", job.encode(), triangle.encode(), n, a, n, values, work, work.size, integers, integers.size,
+                info))
 
         space = self._spaces.take(key, make)
         if space is None:

@@ -86,7 +86,7 @@ class SmallSolvers(SmallRoutines):
         return (made, report) if not is_refused(succeeded) else NotImplemented
 
     def lu_solve(self, factors: Array, swaps: Array, right: Array, adjoint: bool) -> Any:
-        """Return X with A @ X == B, or A.T @ X == B, from the results of ``lu``; NotImplemented for impossible swaps."""
+        """Return X with A @ X == B, or A.T @ X == B, from the results of ``lu``; NotImplemented for impossible ones."""
         if not _fit(factors, right) or swaps.dtype != np.int32 or not swaps.flags.aligned:
             return NotImplemented
         char, (n, k) = factors.dtype.char, right.shape
@@ -135,6 +135,30 @@ class SmallSolvers(SmallRoutines):
         self._spaces.give_back(key, space)
         return NotImplemented if is_refused(valid) else made
 
+    def lu_exchange(self, right: Array, swaps: Array, back: bool) -> Any:
+        """Return P.T @ B, or P @ B, for the row exchanges of ``lu``; NotImplemented for impossible ones."""
+        k = len(swaps) if swaps.ndim == 1 else 0
+        if not is_small(right) or not 0 < k <= len(right) or swaps.dtype != np.int32 or not swaps.flags.aligned:
+            return NotImplemented
+        char, (m, n) = right.dtype.char, right.shape
+        key = "lu_exchange", char, m, n, k, back
+
+        def make() -> Workspace | None:
+            b, pivots, odd = np.zeros((n, m), char), np.zeros(k, np.int64), number()
+            call = LETTERS[char] + "laswp", n, b, m, 1, k, pivots, -1 if back else 1
+            return self._workspace((b, pivots, odd), call)
+
+        space = self._spaces.take(key, make)
+        if space is None:
+            return NotImplemented
+        b, pivots, odd = space.arrays
+        self._move(pivots, swaps, 1, m, status=odd)
+        self._move(b, right.T)
+        space.steps[0]()
+        made, valid = self._moved((m, n), char, b.T), passed(odd)
+        self._spaces.give_back(key, space)
+        return NotImplemented if is_refused(valid) else made
+
     def cholesky_inverse(self, factor: Array, upper: bool) -> Any:
         """Return the inverse of the matrix with a Cholesky factor; NotImplemented for a zero on its diagonal."""
         if not is_small(factor):
@@ -167,7 +191,7 @@ class SmallSolvers(SmallRoutines):
         return self._moved(matrix.shape, matrix.dtype, matrix)
 
     def minimised(self, matrix: Array, right: Array, cut: float) -> Any:
-        """Return the X of least norm for which A @ X is closest to B, and the rank; computed with pivots (``gelsy``)."""
+        """Return the X of least norm for which A @ X is closest to B, and the rank, by the driver ``gelsy``."""
         if not _fit(matrix, right):
             return NotImplemented
         char, (m, n), k = matrix.dtype.char, matrix.shape, right.shape[1]
