@@ -165,14 +165,26 @@ def linalg_lu_factor(A: Any, *, pivot: bool = True) -> Any:
     return LUFactorResult(factors, swaps)
 
 
-def unit_lower(factors: Any) -> Any:
-    """Return L of LU's factors in one matrix."""
-    rows, inner = factors.shape[-2], min(factors.shape[-2:])
-    return factors.narrow(-1, 0, inner).tril(-1) + _eye(factors, rows, inner)
+def _triangles_gradient(grads: tuple[Any, Any], lower: Any, upper: Any) -> Any:
+    rows, columns = lower.shape[-2], upper.shape[-1]
+    parts = [None if grads[0] is None else _widened(grads[0].tril(-1), -1, columns),
+             None if grads[1] is None else _widened(grads[1].triu(), -2, rows)]
+    given = [part for part in parts if part is not None]
+    return given[0] if len(given) == 1 else given[0] + given[1]
 
 
-def _unpacked_lu(factors: Any) -> tuple[Any, Any]:
-    return unit_lower(factors), factors.narrow(-2, 0, min(factors.shape[-2:])).triu()
+def _widened(part: Any, axis: int, size: int) -> Any:
+    """Return a matrix with zeros behind its rows or columns."""
+    missing = list(part.shape)
+    missing[axis] = size - missing[axis]
+    return functions.cat([part, part.new_zeros(missing)], axis) if missing[axis] else part
+
+
+lu_triangles: Final[HostOperator] = HostOperator(
+    "lu_triangles(Tensor LU) -> (Tensor, Tensor)", "L and U of their form in one matrix.", lapack.triangles,
+    label="linalg.lu", shape=lambda x: [(*x[:-1], min(x[-2:])), (*x[:-2], min(x[-2:]), x[-1])], result=("same", "same"),
+    derivative=wirtinger(Derivative(LU=lambda grads, result0, result1: _triangles_gradient(grads, result0, result1))),
+    **MATRIX)
 
 
 @composite("linalg_lu(Tensor A, *, bool pivot=True) -> any",
@@ -188,7 +200,7 @@ def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
     check_matrix("lu", A)
     factors, swaps, _ = call(lu_factors, A, pivot)
     permuted = _permuted(swaps, A.shape[-2], A.dtype) if pivot else A.new_empty((0,))
-    return LUResult(permuted, *_unpacked_lu(factors))
+    return LUResult(permuted, *call(lu_triangles, factors))
 
 
 @composite("lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> any",
@@ -205,7 +217,7 @@ def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_piv
         raise ShapeError("lu_unpack", f"factors {list(LU_data.shape)}, pivots {list(LU_pivots.shape)}",
                          "there is a pivot for every row that may be exchanged", "pass the results of lu_factor")
     none = LU_data.detach().new_empty((0,))
-    lower, upper = _unpacked_lu(LU_data) if unpack_data else (none, none)
+    lower, upper = call(lu_triangles, LU_data) if unpack_data else (none, none)
     return UnpackResult(_permuted(LU_pivots, LU_data.shape[-2], LU_data.dtype) if unpack_pivots else none, lower, upper)
 
 

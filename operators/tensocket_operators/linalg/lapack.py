@@ -149,6 +149,18 @@ def permutation(swaps: Array, rows: int) -> Array:
     return order.reshape((*swaps.shape[:-1], rows))
 
 
+def triangles(factors: Array) -> tuple[Array, Array]:
+    """Return L and U of LU's factors in one matrix."""
+    return host_linalg.computed("lu_triangles", _triangles, factors)  # type: ignore[no-any-return]
+
+
+def _triangles(factors: Array) -> tuple[Array, Array]:
+    rows, columns = factors.shape[-2:]
+    inner = min(rows, columns)
+    lower = np.tril(factors[..., :inner], -1) + np.eye(rows, inner, dtype=factors.dtype)
+    return lower, np.triu(factors[..., :inner, :])
+
+
 def exchanged(right: Array, swaps: Array, back: bool) -> Array:
     """Return rows in the order of the factors of LU, P^T @ right, or back in that of the matrix, P @ right."""
     made: Array = host_linalg.computed("lu_exchange", _exchanged, right, swaps, back)
@@ -274,7 +286,7 @@ def least_squares(matrix: Array, right: Array, cut: float, driver: str) -> tuple
         numpy.linalg.LinAlgError: For all drivers but ``gelsy``, an element of ``matrix`` is not finite; for ``gels``,
             the triangular factor has a zero on its diagonal; the iteration for singular values does not converge.
     """
-    if driver != "gelsy":  # with infinities, the other drivers return arbitrary numbers or nothing
+    if driver in ("gelsd", "gelss"):  # with infinities, they return arbitrary numbers or nothing
         host_linalg.check_finite(matrix)
     lstsq = require("scipy.linalg", "linalg.lstsq").lstsq
     rows, columns = matrix.shape[-2:]
@@ -283,7 +295,7 @@ def least_squares(matrix: Array, right: Array, cut: float, driver: str) -> tuple
 
     def run(a: Array, b: Array) -> tuple[Any, Any, Any]:
         if driver == "gels":
-            return _full_rank(a, b), inner, np.zeros(inner)
+            return least_squares_of_full_rank(a, b), inner, np.zeros(inner)
         if driver == "gelsy":
             return *minimised(a, b, cut), np.zeros(inner)
         x, _, rank, values = lstsq(a, b, cond=cut, lapack_driver=driver, check_finite=False)
@@ -304,7 +316,13 @@ def _minimised(matrix: Array, right: Array, cut: float) -> tuple[Array, Any]:
     return found, rank
 
 
+def least_squares_of_full_rank(a: Array, b: Array) -> Array:
+    """Return the solution of least norm, by the driver ``gels``, for one matrix; errors as for ``least_squares``."""
+    return host_linalg.computed("full_rank", _full_rank, a, b)  # type: ignore[no-any-return]
+
+
 def _full_rank(a: Array, b: Array) -> Array:
+    host_linalg.check_finite(a)
     solution, info = host_linalg.least_squares(a, b, _least_squares_of_full_rank)
     if info:
         raise np.linalg.LinAlgError(f"the least squares solution could not be computed because the input matrix does "

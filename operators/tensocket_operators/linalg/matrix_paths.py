@@ -409,7 +409,7 @@ def lstsq(matrix: Array, right: Array, rcond: Any = None, *, driver: Any = None)
         return NotImplemented
     cut = float(np.finfo(matrix.dtype).eps) * max(rows, columns) if rcond is None else rcond
     if given == "gels":
-        found, rank = lapack.least_squares(matrix, right, cut, given)[0], np.empty(0, np.int64)
+        found, rank = lapack.least_squares_of_full_rank(matrix, right), np.empty(0, np.int64)
     else:
         found, rank = lapack.minimised(matrix, right, cut)
     return np.ascontiguousarray(found), np.empty(0, matrix.dtype), np.asarray(rank, np.int64), np.empty(0, matrix.dtype)

@@ -23,7 +23,7 @@ from ..unrolled.checks import run_check
 from . import lapack
 from . import matrix_paths as paths
 from .decompositions import LINALG, MATRIX, adjoint, check_matrix, guarded
-from .factorizations import check_info, lu_exchange, triangular, unit_lower
+from .factorizations import check_info, lu_exchange, lu_triangles, triangular
 from .inverses import _solution_gradients, pinv
 
 #: Results with PyTorch's names.
@@ -137,7 +137,7 @@ def _lu_solve_gradients(grad: Any, factors: Any, swaps: Any, result: Any, left: 
     first, second = (back, result) if left else (adjoint(result), adjoint(back))
     first, second = (second, first) if turned else (first, second)
     rows = call(lu_exchange, first, swaps, False)
-    lower, upper = unit_lower(factors), factors.triu()
+    lower, upper = call(lu_triangles, factors)
     total = (rows @ adjoint(upper @ second)).tril(-1) + ((adjoint(lower) @ rows) @ adjoint(second)).triu()
     return -total, None, back
 

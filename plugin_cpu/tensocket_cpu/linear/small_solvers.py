@@ -129,11 +129,20 @@ class SmallSolvers(SmallRoutines):
         self._move(pivots, swaps, 1, m, status=odd)
         self._move(p, identity)
         space.steps[0]()  # it exchanges rows of the transpose
-        made = (self._moved((m, m), char, p), self._moved((m, k), char, factors[:, :k], -m, -1, unit=True),
-                self._moved((k, n), char, factors[:k], 0))
+        made = self._moved((m, m), char, p), *self._triangles(factors)
         valid = passed(odd)
         self._spaces.give_back(key, space)
         return NotImplemented if is_refused(valid) else made
+
+    def lu_triangles(self, factors: Array) -> Any:
+        """Return L and U."""
+        return self._triangles(factors) if is_small(factors) and self._move.work() else NotImplemented
+
+    def _triangles(self, factors: Array) -> tuple[Array, Array]:
+        char, (m, n) = factors.dtype.char, factors.shape
+        k = min(m, n)
+        return (self._moved((m, k), char, factors[:, :k], -m, -1, unit=True),
+                self._moved((k, n), char, factors[:k], 0))
 
     def lu_exchange(self, right: Array, swaps: Array, back: bool) -> Any:
         """Return P.T @ B, or P @ B, for the row exchanges of ``lu``; NotImplemented for impossible ones."""
@@ -189,6 +198,36 @@ class SmallSolvers(SmallRoutines):
         if not is_small(matrix) or not self._move.work():
             return NotImplemented
         return self._moved(matrix.shape, matrix.dtype, matrix)
+
+    def full_rank(self, matrix: Array, right: Array) -> Any:
+        """Return the X of least norm for which A @ X is closest to B for A of full rank (``gels``).
+
+        NotImplemented for infinities and NaN, and for a factor with a zero on its diagonal.
+        """
+        if not _fit(matrix, right):
+            return NotImplemented
+        char, (m, n), k = matrix.dtype.char, matrix.shape, right.shape[1]
+        key = "full_rank", char, m, n, k
+
+        def make() -> Workspace | None:
+            long, short, info = max(m, n), min(m, n), number()
+            a, b = np.zeros((n, m), char), np.zeros((k, long), char)
+            work = np.empty(short + max(short, k) * COLUMNS, char)
+            call = LETTERS[char] + "gels", b"N", m, n, k, a, m, b, long, work, work.size, info
+            return self._workspace((a, b, constant(np.zeros((k, long - m)), char), info, number()), call)
+
+        space = self._spaces.take(key, make)
+        if space is None:
+            return NotImplemented
+        a, b, missing, info, odd = space.arrays
+        self._move(a, matrix.T, status=odd)
+        self._move(b[:, :m], right.T)
+        if missing.size:
+            self._move(b[:, m:], missing)
+        space.steps[0]()
+        made, valid = self._moved((n, k), char, b[:, :n].T), passed(odd) and passed(info)
+        self._spaces.give_back(key, space)
+        return NotImplemented if is_refused(valid) else made
 
     def minimised(self, matrix: Array, right: Array, cut: float) -> Any:
         """Return the X of least norm for which A @ X is closest to B, and the rank, by the driver ``gelsy``."""
