@@ -95,7 +95,8 @@ class _ReplayedRule:
         replay = self._replays.get(place)
         if replay is None:
             calls, seconds = self._calls.get(place, (0, 0.0))
-            if calls < (PATIENCE if resident else CALLS) and seconds < _SECONDS:  # devices have compiled kernels already
+            # Devices have compiled these kernels already.
+            if calls < (PATIENCE if resident else CALLS) and seconds < _SECONDS:
                 began = perf_counter()
                 made = self._rule(grad, *saved)
                 self._calls[place] = calls + 1, seconds + perf_counter() - began if calls else 0.0

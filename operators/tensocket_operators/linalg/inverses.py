@@ -125,6 +125,10 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
 
 
 def _pinv(matrix: Any, absolute: Any, relative: Any, hermitian: bool) -> Any:
+    return host_linalg.computed("pinv", _pinv_by_numpy, matrix, absolute, relative, hermitian)
+
+
+def _pinv_by_numpy(matrix: Any, absolute: Any, relative: Any, hermitian: bool) -> Any:
     if hermitian:
         host_linalg.check_finite(matrix)
         values, u = host_linalg.eigh(matrix, "L")
@@ -185,7 +189,7 @@ def pinv_path(matrix: Any, rcond: Any = None, hermitian: bool = False, *, atol: 
 
 
 @composite("linalg_pinv(Tensor A, any rcond=None, bool hermitian=False, *, any atol=None, any rtol=None) -> Tensor",
-           host_path=array_path(pinv_path, label="linalg.pinv"), **LINALG)
+           host_path=array_path(pinv_path, label="linalg.pinv"), replayable=True, **LINALG)
 def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
     """Return pseudoinverses; singular values up to max(atol, rtol * largest) count as 0; ``rcond`` is ``rtol``."""
     check_matrix("pinv", A, square=hermitian)

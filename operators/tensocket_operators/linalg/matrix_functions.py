@@ -160,7 +160,7 @@ def matrix_power_of(input: Any, n: int) -> Any:
 
 
 @composite("pinverse(Tensor input, Scalar rcond=1e-15) -> Tensor",
-           host_path=array_path(lambda matrix, rcond=1e-15: pinv_path(matrix, rtol=rcond)))
+           host_path=array_path(lambda matrix, rcond=1e-15: pinv_path(matrix, rtol=rcond)), replayable=True)
 def pinverse(input: Any, rcond: float = 1e-15) -> Any:
     """``linalg.pinv`` with the relative tolerance ``rcond``."""
     return pinv(input, rtol=rcond)

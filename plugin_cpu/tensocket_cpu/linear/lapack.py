@@ -58,6 +58,7 @@ class Lapack:
         self._repeats = repeats
         self._small = SmallLapack(library.address, repeats)
         solvers = self._solvers = SmallSolvers(library.address, repeats)
+        self.pinv = self._small.pinv
         self.cholesky_ex, self.geqrf, self.reflected = self._small.cholesky_ex, self._small.geqrf, self._small.reflected
         self.solve_ex, self.lu_solve, self.minimised = solvers.solve_ex, solvers.lu_solve, solvers.minimised
         self.full_rank = solvers.full_rank

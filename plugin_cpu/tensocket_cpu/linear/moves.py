@@ -11,7 +11,6 @@ from collections.abc import Callable
 from string import Template
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tensocket_plugins.contract.errors import KernelError
@@ -32,6 +31,7 @@ _CONVERSIONS: Final = {("f4", "f4"): "", ("f8", "f8"): "", ("f4", "f8"): "fpext"
 _WORDS: Final = ("target", "source", "status", "rows", "columns", "target_row", "target_column", "source_row",
                  "source_column", "low", "high", "unit")
 _PACK: Final = struct.Struct(f"={len(_WORDS)}q").pack
+_DIVIDE_PACK: Final = struct.Struct("=4q2d").pack
 #: The bounds of ``low`` and ``high`` that admit everything.
 _ALL: Final = -(1 << 62), 1 << 62
 _DATA: Final = {2: (0, 1), 3: (0, 1, 2)}
@@ -90,6 +90,67 @@ end.of.it:
   ret void
 }
 """)
+#: ``divide(args, begin, end)``: rows times the reciprocals of values, or times 0 for values up to the cut.
+_DIVIDE: Final = """
+declare double @llvm.fabs.f64(double)
+define void @divide_rows(ptr %args, i64 %begin, i64 %end) nounwind {
+entry:
+  %values = load ptr, ptr %args
+  %target.slot = getelementptr i64, ptr %args, i64 1
+  %target = load ptr, ptr %target.slot
+  %count.slot = getelementptr i64, ptr %args, i64 2
+  %count = load i64, ptr %count.slot
+  %columns.slot = getelementptr i64, ptr %args, i64 3
+  %columns = load i64, ptr %columns.slot
+  %absolute.slot = getelementptr i64, ptr %args, i64 4
+  %absolute = load double, ptr %absolute.slot
+  %relative.slot = getelementptr i64, ptr %args, i64 5
+  %relative = load double, ptr %relative.slot
+  br label %largest
+largest:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %largest ]
+  %top = phi double [ 0.0, %entry ], [ %top.next, %largest ]
+  %one.place = getelementptr double, ptr %values, i64 %k
+  %one = load double, ptr %one.place
+  %one.size = call double @llvm.fabs.f64(double %one)
+  %larger = fcmp ogt double %one.size, %top
+  %top.next = select i1 %larger, double %one.size, double %top
+  %k.next = add i64 %k, 1
+  %more.values = icmp slt i64 %k.next, %count
+  br i1 %more.values, label %largest, label %cuts
+cuts:
+  %scaled = fmul double %relative, %top.next
+  %more.relative = fcmp ogt double %scaled, %absolute
+  %cut = select i1 %more.relative, double %scaled, double %absolute
+  br label %row
+row:
+  %i = phi i64 [ 0, %cuts ], [ %i.next, %row.end ]
+  %value.place = getelementptr double, ptr %values, i64 %i
+  %value = load double, ptr %value.place
+  %size = call double @llvm.fabs.f64(double %value)
+  %used = fcmp ogt double %size, %cut
+  %reciprocal = fdiv double 1.0, %value
+  %factor = select i1 %used, double %reciprocal, double 0.0
+  %first = mul i64 %i, %columns
+  br label %column
+column:
+  %j = phi i64 [ 0, %row ], [ %j.next, %column ]
+  %index = add i64 %first, %j
+  %place = getelementptr double, ptr %target, i64 %index
+  %x = load double, ptr %place
+  %product = fmul double %x, %factor
+  store double %product, ptr %place
+  %j.next = add i64 %j, 1
+  %more.columns = icmp slt i64 %j.next, %columns
+  br i1 %more.columns, label %column, label %row.end
+row.end:
+  %i.next = add i64 %i, 1
+  %more.rows = icmp slt i64 %i.next, %count
+  br i1 %more.rows, label %row, label %done
+done:
+  ret void
+}
+"""
 #: Floats: elements outside of the band of diagonals are zero; wrong ones are not finite.
 _BAND: Final = Template("""\
   %diagonal = sub i64 %j, %i
@@ -120,6 +181,7 @@ class Moves:
     def __init__(self, find_compiler: Callable[[], Compiler]) -> None:
         self._find_compiler = find_compiler
         self._entries: dict[tuple[str, str], Any] | None = None
+        self._divide: Any = None
 
     def work(self) -> bool:
         """Whether there is a compiler."""
@@ -150,15 +212,28 @@ class Moves:
             note_launch(entry, arrays, (True, False, True)[:len(arrays)], LaunchWords(words, 1, 1, _DATA[len(arrays)]))
         entry(words, 0, 1)
 
+    def divide_rows(self, target: Array, values: Array, absolute: float, relative: float) -> None:
+        """Divide contiguous rows in double precision by values in place.
+
+        A value up to the larger one of ``absolute`` and ``relative`` times the largest value makes its row 0.
+        """
+        assert self._divide is not None
+        words = _DIVIDE_PACK(address_of(values), address_of(target), *target.shape, absolute, relative)
+        if RECORDERS:
+            note_launch(self._divide, (values, target), (False, True), LaunchWords(words, 1, 1, _DATA[2]))
+        self._divide(words, 0, 1)
+
     def _compiled(self) -> dict[tuple[str, str], Any]:
         names = ["_".join(pair) for pair in _CONVERSIONS]
         slots = "\n".join(f"  %{name}.slot = getelementptr i64, ptr %args, i64 {k}\n"
                           f"  %{name} = load i64, ptr %{name}.slot" for k, name in enumerate(_WORDS))
-        text = "".join(_text(pair, slots) for pair in _CONVERSIONS)
+        text = "".join(_text(pair, slots) for pair in _CONVERSIONS) + _DIVIDE
         try:
-            addresses, library = self._find_compiler().compile_text("moves", text, [f"move_{name}" for name in names])
+            addresses, library = self._find_compiler().compile_text(
+                "moves", text, [*[f"move_{name}" for name in names], "divide_rows"])
         except (ImportError, KernelError):
             return {}
+        self._divide = make_entry(addresses.pop(), library)
         return {pair: make_entry(address, library) for pair, address in zip(_CONVERSIONS, addresses, strict=True)}
 
 
@@ -177,7 +252,7 @@ def _text(pair: tuple[str, str], slots: str) -> str:
 def _sizes(x: Array) -> tuple[int, int]:
     """Return rows and columns; a vector is a row."""
     rank = x.ndim
-    return x.shape if rank == 2 else (1, x.size)  # type: ignore[return-value]
+    return x.shape if rank == 2 else (1, x.size)
 
 
 def _steps(x: Array) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tensocket_plugins.kit.host_linalg import NotFinite
 
+from .batches import constant
 from .small_routines import COLUMNS, LETTERS, SmallRoutines, check, is_small, number, passed
 from .workspaces import Workspace
 
@@ -214,6 +215,50 @@ class SmallLapack(SmallRoutines):
         check(finite, NotFinite.MESSAGE, NotFinite)
         check(succeeded, "SVD did not converge")
         return vectors[0], values, vectors[1]
+
+    def pinv(self, matrix: Array, absolute: Any, relative: Any, hermitian: bool) -> Any:
+        """Return the pseudoinverse; see the operator's record for the arguments.
+
+        Raises:
+            numpy.linalg.LinAlgError: The iteration does not converge, or an element is not finite.
+        """
+        if not is_small(matrix) or not type(absolute) is type(relative) is float:
+            return NotImplemented
+        m, n = matrix.shape
+        key = "pinv", m, n, hermitian
+
+        def make() -> Workspace | None:
+            k, info = min(m, n), number()
+            a, s, c, odd = np.zeros((n, m)), np.zeros(k), np.zeros((n, m)), number()
+            integers = np.zeros(3 + 8 * max(m, n), np.int64)
+            work: Array | None
+            u, vh = np.zeros((k, m)), np.zeros((n, k))
+            one, none = constant(1, "d"), constant(0, "d")
+            if hermitian:
+                work = np.empty(1 + 6 * n + 2 * n * n)
+                return self._workspace((a, s, c, odd, info, u), (
+                    "dsyevd", b"V", b"L", n, a, n, s, work, work.size, integers, integers.size, info), (
+                    "dgemm", b"N", b"T", n, n, n, one, u, n, a, n, none, c, n))
+            call = "dgesdd", b"S", m, n, a, m, s, u, m, vh, k
+            work = self._requested(lambda work, size: (*call, work, size, integers, info), "d")
+            return None if work is None else self._workspace((a, s, c, odd, info, u), (
+                *call, work, work.size, integers, info), ("dgemm", b"N", b"N", m, n, k, one, u, m, vh, k, none, c, m))
+
+        space = self._spaces.take(key, make)
+        if space is None:
+            return NotImplemented
+        a, s, c, odd, info, u = space.arrays
+        self._move(a, matrix.T, status=odd)
+        space.steps[0]()
+        if hermitian:
+            self._move(u, a)
+        self._move.divide_rows(u, s, absolute, relative)
+        space.steps[1]()
+        made, finite, succeeded = self._moved((n, m), matrix.dtype, c), passed(odd), passed(info)
+        self._spaces.give_back(key, space)
+        check(finite, NotFinite.MESSAGE, NotFinite)
+        check(succeeded, "SVD did not converge")
+        return made
 
     def eigh(self, matrix: Array, triangle: str, job: str) -> Any:
         """Return eigenvalues and eigenvectors (job ``V``) or eigenvalues and no vectors (``N``).
