@@ -210,16 +210,12 @@ def compiled_launches(state: DeviceState, run: Closure, args: Sequence[Any], pos
     operands = {k: args[k] for k in positions}
     keys = [0 if x is None else x._key & ~(AUTOGRAD | DIM0) for x in operands.values()]
 
-    kind: type = tuple
-
     def function(*arrays: Any) -> RecordedCall | None:
-        nonlocal kind
         given = list(args)
         for k, key, array in zip(positions, keys, arrays, strict=True):
             given[k] = None if array is None else wrap(array, key)
         made = run(*given)
-        is_tuple = isinstance(made, tuple)
-        kind = type(made) if is_tuple else tuple
+        is_tuple = type(made) is tuple
         results = made if is_tuple else (made,)
         if not all(type(x) is Tensor and not x._key & LAZY for x in results):
             return None
@@ -234,18 +230,6 @@ def compiled_launches(state: DeviceState, run: Closure, args: Sequence[Any], pos
     arrays = {k: None if x is None else x._array for k, x in operands.items()}
     plan = plans.ReplayPlan(function, arrays, same, stream, wants_kernels, rounds_freely)
     try:
-        made = state.runtime.compile_plan(plan, next_path)
+        return state.runtime.compile_plan(plan, next_path)
     except Exception:  # a recording runs on other contents, which may be invalid; ``run`` raises the call's own errors
         return None
-    return made if made is None or kind is tuple else _named(made, kind)
-
-
-def _named(replay: Closure, kind: Any) -> Closure:
-    """Return a replay whose tuple of results is one with named fields."""
-    make = kind._make
-
-    def named(*args: Any) -> Any:
-        made = replay(*args)
-        return None if made is None else make(made)
-
-    return named

@@ -271,7 +271,7 @@ class SmallLapack(SmallRoutines):
 
         def make() -> Workspace | None:
             a, values, info = np.zeros((n, n)), np.zeros(n), number()
-            # What LAPACK's documentation requires of a tree of eigenvectors.
+            # The sizes that LAPACK's documentation states.
             work = np.empty(1 + 6 * n + 2 * n * n if job == "V" else 2 * n + 1)
             integers = np.empty(3 + 5 * n, np.int64)
             return self._workspace((a, values, info), (
