@@ -11,7 +11,9 @@ import scipy.linalg
 from tensocket_cpu.linear import blas
 from tensocket_cpu.linear.batches import BatchCaller
 from tensocket_cpu.linear.lapack import Lapack
-from tensocket_cpu.linear.small_lapack import SmallLapack, is_small
+from tensocket_cpu.linear.small_lapack import SmallLapack
+from tensocket_cpu.linear.small_routines import is_small
+from tensocket_cpu.linear.small_solvers import SmallSolvers
 from tensocket_plugins.contract.errors import KernelError
 
 BOUNDS = {"float32": 2e-5, "float64": 1e-12}
@@ -30,6 +32,11 @@ def library():
 @pytest.fixture
 def small(device, library):
     return SmallLapack(library.address, BatchCaller(lambda: device.compiler))
+
+
+@pytest.fixture
+def solvers(device, library):
+    return SmallSolvers(library.address, BatchCaller(lambda: device.compiler))
 
 
 def values(rng, shape, dtype, order="C"):
@@ -82,14 +89,14 @@ def test_ldl(small, rng, size, dtype):
 @pytest.mark.parametrize("upper", [False, True])
 @pytest.mark.parametrize("unit", [False, True])
 @pytest.mark.parametrize("dtype", BOUNDS)
-def test_triangular_systems(small, rng, dtype, unit, upper, columns, order):
+def test_triangular_systems(solvers, rng, dtype, unit, upper, columns, order):
     for size in (1, 4, 9):
         a = np.asarray(invertible(rng, size, dtype), order=order)
         b = values(rng, (size, columns), dtype)
         given = b.copy()
         triangle = np.triu(a, 1) if upper else np.tril(a, -1)
         whole = triangle + (np.eye(size) if unit else np.diag(np.diagonal(a)))
-        near(small.solve_triangular(a, b, upper, unit), np.linalg.solve(whole.astype(np.float64), b), dtype)
+        near(solvers.solve_triangular(a, b, upper, unit), np.linalg.solve(whole.astype(np.float64), b), dtype)
         np.testing.assert_array_equal(b, given)
 
 
@@ -143,13 +150,13 @@ def test_singular_values(small, rng, shape, dtype):
             near(vh @ vh.T, np.eye(len(vh)), dtype)
 
 
-def test_results_are_not_the_kept_memory(small, rng):
+def test_results_are_not_the_kept_memory(small, solvers, rng):
     a = invertible(rng, 4, np.float64)
-    results = [*small.lu(a), *small.ldl(a), small.solve_triangular(a, a, True, False), *small.qr(a, "reduced"),
+    results = [*small.lu(a), *small.ldl(a), solvers.solve_triangular(a, a, True, False), *small.qr(a, "reduced"),
                *small.svd(a, "A"), small.cholesky(a @ a.T)]
     copies = [x.copy() for x in results]
     b = invertible(rng, 4, np.float64)
-    small.lu(b), small.ldl(b), small.solve_triangular(b, b, True, False), small.qr(b, "reduced")
+    small.lu(b), small.ldl(b), solvers.solve_triangular(b, b, True, False), small.qr(b, "reduced")
     small.svd(b, "A"), small.cholesky(b @ b.T)
     for result, copy in zip(results, copies, strict=True):
         np.testing.assert_array_equal(result, copy)

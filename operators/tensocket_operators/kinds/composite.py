@@ -58,6 +58,42 @@ class _ReplayByPosition(Replay):
         return run_variadic
 
 
+class _NamedReplay:
+    """The replay of a function whose results may have names: recordings make plain tuples.
+
+    Args:
+        path: The replay of the function.
+    """
+
+    name = Replay.name
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def build(self, operator: LadderOperator, call: Signature, next_path: Callable[..., Any]
+              ) -> Callable[..., Any] | None:
+        """Return a closure that gives results the class that ``next_path`` gives them."""
+        make: Callable[..., Any] | None = None
+
+        def run_next(*args: Any, **named: Any) -> Any:
+            nonlocal make
+            made = next_path(*args, **named)
+            if not isinstance(made, tuple) or type(made) is tuple:
+                return made
+            make = type(made)._make  # type: ignore[attr-defined]  # all subclasses are named tuples
+            return tuple(made)
+
+        replay = self._path.build(operator, call, run_next)
+        if replay is None or replay is run_next:
+            return None
+
+        def run(*args: Any, **named: Any) -> Any:
+            made = replay(*args, **named)
+            return made if make is None else make(made)
+
+        return run
+
+
 class Unrolled:
     """The operators of an earlier call with the same layouts and arguments, without the function between them."""
 
@@ -103,6 +139,8 @@ class Composite(LadderOperator):
             code.co_flags & _VARIADIC) else ""
         if replayable and (code.co_kwonlyargcount or self.variadic):
             self.paths = tuple([_ReplayByPosition() if type(path) is Replay else path for path in self.paths])
+        if replayable and "any" in self.schema.results:
+            self.paths = tuple([_NamedReplay(path) if isinstance(path, Replay) else path for path in self.paths])
 
     @property
     def is_open(self) -> bool:

@@ -58,6 +58,7 @@ class HostOperator(LadderOperator):
         kinds: Letters of the dtype kinds that it accepts: ``b`` bool, ``i`` integers, ``f`` floats, ``c`` complex.
         halves: Whether it accepts half-precision floats.
         label: Name of the operator in errors.
+        replayable: Whether ``compute`` may launch all of its work; see ``launch.replay``.
     """
 
     kind = "host"
@@ -65,7 +66,7 @@ class HostOperator(LadderOperator):
 
     def __init__(self, schema: str, doc: str, compute: Callable[..., Any], *, shape: Callable[..., Any] | None,
                  result: Kind | tuple[Kind, ...] = "same", kinds: str = "bifc",
-                 halves: bool = True, label: str | None = None, **record: Any) -> None:
+                 halves: bool = True, label: str | None = None, replayable: bool = False, **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.compute = quiet(compute)
         self.shape = shape
@@ -73,6 +74,7 @@ class HostOperator(LadderOperator):
         self.kinds = kinds
         self.halves = halves
         self.label = label or self.name
+        self.replayable = replayable
 
     def compose(self, call: Signature) -> Callable[..., Any]:
         """Return the general closure."""

@@ -30,7 +30,8 @@ _PHASES: Final = 1e-2
 Shapes = Sequence[tuple[int, ...]]
 #: Record options of composites in the namespace of linear algebra.
 LINALG: Final[dict[str, Any]] = {"method": False, "namespace": "linalg"}
-MATRIX: Final[dict[str, Any]] = {"kinds": "fc", "halves": False, "method": False, "function": False}
+MATRIX: Final[dict[str, Any]] = {"kinds": "fc", "halves": False, "method": False, "function": False,
+                                "replayable": True}
 
 
 def guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -107,6 +108,16 @@ def _packed_shape(matrix: tuple[int, ...], parts: Shapes) -> tuple[int, ...]:
     return (*matrix[:-2], sum(map(math.prod, parts)))
 
 
+def _with_lead(matrix: tuple[int, ...], parts: Shapes) -> list[tuple[int, ...]]:
+    """Return the shapes of results for a batch."""
+    return [(*matrix[:-2], *part) for part in parts]
+
+
+def _or_zeros(grad: Any, result: Any) -> Any:
+    """Return the gradient of a result, zeros if none arrived."""
+    return result.new_zeros(tuple(result.shape)) if grad is None else grad
+
+
 # ------------------------------------------------------------------------------------------------- Cholesky, QR
 
 
@@ -139,20 +150,18 @@ def qr_shapes(rows: int, columns: int, mode: str) -> Shapes:
 
 def _qr(matrix: Any, mode: str) -> Any:
     # Some versions of numpy.linalg.qr fail on empty batches and on empty matrices.
-    q, r = host_linalg.qr(matrix, "complete" if mode == "complete" else "reduced")
-    return packed((q, r), matrix.ndim - 2)
+    return host_linalg.qr(matrix, "complete" if mode == "complete" else "reduced")
 
 
-def _qr_gradient(grad: Any, shape: tuple[int, ...], result: Any, mode: str) -> Any:
-    rows, columns = shape[-2:]
+def _qr_gradient(grads: tuple[Any, Any], q: Any, r: Any, mode: str) -> Any:
+    rows, columns = q.shape[-2], r.shape[-1]
     if mode == "r":
         raise AutogradError("linalg.qr", "the gradient of mode='r'", "the derivative depends on Q, which is left out",
                             "use mode='reduced'")
     if mode == "complete" and rows > columns:
         raise AutogradError("linalg.qr", f"mode='complete' of {rows} x {columns} matrices",
                             "only the first columns of a complete Q are determined", "use mode='reduced'")
-    shapes = qr_shapes(rows, columns, mode)
-    (q, r), (grad_q, grad_r) = unpacked(result, shapes), unpacked(grad, shapes)
+    grad_q, grad_r = _or_zeros(grads[0], q), _or_zeros(grads[1], r)
     if rows >= columns:
         return _tall_qr_gradient(q, r, grad_q, grad_r)
     square, rest = r.narrow(-1, 0, rows), q @ r.narrow(-1, rows, columns - rows)
@@ -169,11 +178,11 @@ def _tall_qr_gradient(q: Any, r: Any, grad_q: Any, grad_r: Any) -> Any:
 
 
 qr: Final[HostOperator] = HostOperator(
-    "qr(Tensor A, str mode) -> Tensor", "Orthonormal Q and upper triangular R with Q @ R == A, packed.",
+    "qr(Tensor A, str mode) -> (Tensor, Tensor)", "Orthonormal Q and upper triangular R with Q @ R == A.",
     guarded("qr", _qr), label="linalg.qr",
-    shape=lambda x, mode: _packed_shape(x, qr_shapes(x[-2], x[-1], mode)),
+    shape=lambda x, mode: _with_lead(x, qr_shapes(x[-2], x[-1], mode)), result=("same", "same"),
     derivative=wirtinger(Derivative(
-        A=lambda grad, A_shape, result, mode: _qr_gradient(grad, A_shape, result, mode))), **MATRIX)
+        A=lambda grads, result0, result1, mode: _qr_gradient(grads, result0, result1, mode))), **MATRIX)
 
 # ------------------------------------------------------------------------------------------------ singular values
 
@@ -182,10 +191,6 @@ def svd_shapes(rows: int, columns: int, full: bool) -> Shapes:
     """Return the sizes of U, S and Vh."""
     inner = min(rows, columns)
     return ((rows, rows if full else inner), (inner,), (columns if full else inner, columns))
-
-
-def _svd(matrix: Any, full: bool) -> Any:
-    return packed(host_linalg.svd(matrix, full), matrix.ndim - 2)
 
 
 def _real(value: Any) -> Any:
@@ -215,20 +220,19 @@ def _differences(values: Any) -> Any:
     return gaps.masked_fill(places.unsqueeze(1) == places, 1)
 
 
-def _svd_gradient(grad: Any, shape: tuple[int, ...], result: Any, full: bool) -> Any:
-    rows, columns = shape[-2:]
-    inner = min(rows, columns)
-    (u, s, vh), (grad_u, grad_s, grad_vh) = (unpacked(x, svd_shapes(rows, columns, full)) for x in (result, grad))
-    u, grad_u = u.narrow(-1, 0, inner), grad_u.narrow(-1, 0, inner)
-    vh, grad_vh = vh.narrow(-2, 0, inner), grad_vh.narrow(-2, 0, inner)
-    s, gaps = _real(s), _differences(_real(s) * _real(s))
+def _svd_gradient(grads: tuple[Any, Any, Any], u: Any, s: Any, vh: Any) -> Any:
+    rows, columns, inner = u.shape[-2], vh.shape[-1], s.shape[-1]
+    grad_u, grad_s, grad_vh = map(_or_zeros, grads, (u, s, vh))
+    u, grad_u = (x.narrow(-1, 0, inner) for x in (u, grad_u))
+    vh, grad_vh = (x.narrow(-2, 0, inner) for x in (vh, grad_vh))
+    gaps = _differences(s * s)
     wide = s.unsqueeze(-2)
     turned_u, turned_v = adjoint(u) @ grad_u, vh @ adjoint(grad_vh)
     core = (turned_u - adjoint(turned_u)) / gaps * wide
     core = core + s.unsqueeze(-1) * ((turned_v - adjoint(turned_v)) / gaps)
     if core.dtype.is_complex:
         _check_phases("linalg.svd", (turned_u + turned_v).diagonal(0, -2, -1).imag)
-    core = _fixed_phases(core, turned_u, s) + diagonal_matrix(_real(grad_s))
+    core = _fixed_phases(core, turned_u, s) + diagonal_matrix(grad_s)
     total = u @ core @ vh
     if rows > inner:
         outside = grad_u - u @ turned_u
@@ -250,22 +254,15 @@ def _fixed_phases(core: Any, turned: Any, s: Any) -> Any:
 
 
 svd: Final[HostOperator] = HostOperator(
-    "svd(Tensor A, bool full_matrices) -> Tensor", "U, S and Vh with A == U @ diag(S) @ Vh, packed.",
-    guarded("svd", _svd), label="linalg.svd",
-    shape=lambda x, full: _packed_shape(x, svd_shapes(x[-2], x[-1], full)), derivative=wirtinger(Derivative(
-        A=lambda grad, A_shape, result, full_matrices: _svd_gradient(grad, A_shape, result, full_matrices))),
-    **MATRIX)
-
-
-def parts_of_svd(matrix: Any, full: bool) -> tuple[Any, Any, Any]:
-    """Return U, S and Vh."""
-    rows, columns = matrix.shape[-2:]
-    u, s, vh = unpacked(call(svd, matrix, full), svd_shapes(rows, columns, full))
-    return u, _real(s), vh
+    "svd(Tensor A, bool full_matrices) -> (Tensor, Tensor, Tensor)", "U, S and Vh with A == U @ diag(S) @ Vh.",
+    guarded("svd", host_linalg.svd), label="linalg.svd",
+    shape=lambda x, full: _with_lead(x, svd_shapes(x[-2], x[-1], full)), result=("same", "real", "same"),
+    derivative=wirtinger(Derivative(
+        A=lambda grads, result0, result1, result2: _svd_gradient(grads, result0, result1, result2))), **MATRIX)
 
 
 def _values_gradient(grad: Any, matrix: Any) -> Any:
-    u, _, vh = parts_of_svd(matrix, False)
+    u, _, vh = call(svd, matrix, False)
     return (u * grad.unsqueeze(-2)) @ vh
 
 
@@ -283,32 +280,28 @@ def eigh_shapes(size: int) -> Shapes:
     return ((size,), (size, size))
 
 
-def _eigh_gradient(grad: Any, result: Any, size: int) -> Any:
-    (values, vectors), (grad_values, grad_vectors) = (unpacked(x, eigh_shapes(size)) for x in (result, grad))
+def _eigh_gradient(grads: tuple[Any, Any], values: Any, vectors: Any) -> Any:
+    size = values.shape[-1]
+    grad_values, grad_vectors = _or_zeros(grads[0], values), _or_zeros(grads[1], vectors)
     turned = adjoint(vectors) @ grad_vectors
     if turned.dtype.is_complex:
         _check_phases("linalg.eigh", turned.diagonal(0, -2, -1).imag)
     turned = (turned - adjoint(turned)) * 0.5  # the Hermitian one of all gradients with the same effect
     places = positions(turned, size)
-    core = (turned / _differences(_real(values))).masked_fill(places.unsqueeze(1) == places, 0)
-    return vectors @ (core + diagonal_matrix(_real(grad_values))) @ adjoint(vectors)
+    core = (turned / _differences(values)).masked_fill(places.unsqueeze(1) == places, 0)
+    return vectors @ (core + diagonal_matrix(grad_values)) @ adjoint(vectors)
 
 
 eigh: Final[HostOperator] = HostOperator(
-    "eigh(Tensor A, str UPLO) -> Tensor", "Eigenvalues, ascending, and eigenvectors of Hermitian matrices, packed.",
-    guarded("eigh", lambda x, triangle: packed(host_linalg.eigh(x, triangle), x.ndim - 2)), label="linalg.eigh",
-    shape=lambda x, triangle: _packed_shape(x, eigh_shapes(x[-1])), derivative=wirtinger(Derivative(
-        A=lambda grad, A_shape, result: _eigh_gradient(grad, result, A_shape[-1]))), **MATRIX)
-
-
-def parts_of_eigh(matrix: Any, triangle: str) -> tuple[Any, Any]:
-    """Return eigenvalues and eigenvectors."""
-    values, vectors = unpacked(call(eigh, matrix, triangle), eigh_shapes(matrix.shape[-1]))
-    return _real(values), vectors
+    "eigh(Tensor A, str UPLO) -> (Tensor, Tensor)", "Eigenvalues, ascending, and eigenvectors of Hermitian matrices.",
+    guarded("eigh", host_linalg.eigh), label="linalg.eigh",
+    shape=lambda x, triangle: _with_lead(x, eigh_shapes(x[-1])), result=("real", "same"),
+    derivative=wirtinger(Derivative(
+        A=lambda grads, result0, result1: _eigh_gradient(grads, result0, result1))), **MATRIX)
 
 
 def _eigvalsh_gradient(grad: Any, matrix: Any, triangle: str) -> Any:
-    vectors = parts_of_eigh(matrix, triangle)[1]
+    vectors = call(eigh, matrix, triangle)[1]
     return (vectors * grad.unsqueeze(-2)) @ adjoint(vectors)
 
 

@@ -43,17 +43,26 @@ solution: Final[HostOperator] = HostOperator(
     "solve(Tensor A, Tensor B) -> Tensor", "The matrix X with A @ X == B.", guarded("solve", host_linalg.solve),
     label="linalg.solve",
     shape=_solution_shape, derivative=wirtinger(Derivative(
-        A=lambda grad, A, result: -(call(solution, adjoint(A), grad) @ adjoint(result)),
-        B=lambda grad, A: call(solution, adjoint(A), grad))), **MATRIX)
+        lambda grad, A, result, wanted: _solution_gradients(call(solution, adjoint(A), grad), result, wanted))),
+    **MATRIX)
+
+
+def _solution_gradients(back: Any, result: Any, wanted: tuple[bool, ...]) -> tuple[Any, Any]:
+    """Return the gradients of both sides of A @ X == B from that of B."""
+    return -(back @ adjoint(result)) if wanted[0] else None, back
 
 
 def _triangular(matrix: Any, right: Any, upper: bool, unit: bool) -> Any:
     return host_linalg.solve_triangular(matrix, right, upper, unit, lapack.solve_triangular)
 
 
-def _triangular_gradient(grad: Any, matrix: Any, result: Any, upper: bool, unit: bool) -> Any:
-    full = -(call(triangular, adjoint(matrix), grad, not upper, unit) @ adjoint(result))
-    return full.triu(int(unit)) if upper else full.tril(-int(unit))
+def _triangular_gradients(grad: Any, matrix: Any, result: Any, upper: bool, unit: bool, wanted: tuple[bool, ...]
+                          ) -> tuple[Any, Any]:
+    back = call(triangular, adjoint(matrix), grad, not upper, unit)
+    if not wanted[0]:
+        return None, back
+    full = -(back @ adjoint(result))
+    return full.triu(int(unit)) if upper else full.tril(-int(unit)), back
 
 
 triangular: Final[HostOperator] = HostOperator(
@@ -61,13 +70,12 @@ triangular: Final[HostOperator] = HostOperator(
     "The matrix X with A @ X == B for a triangular A.", guarded("solve_triangular", _triangular),
     label="linalg.solve_triangular",
     shape=_solution_shape, derivative=wirtinger(Derivative(
-        A=lambda grad, A, result, upper, unitriangular: _triangular_gradient(grad, A, result, upper, unitriangular),
-        B=lambda grad, A, upper, unitriangular: call(triangular, adjoint(A), grad, not upper, unitriangular))),
-    **MATRIX)
+        lambda grad, A, result, upper, unitriangular, wanted: _triangular_gradients(
+            grad, A, result, upper, unitriangular, wanted))), **MATRIX)
 
 
 @composite("linalg_inv(Tensor A) -> Tensor",
-           host_path=array_path(paths.inv, label="linalg.inv"), **LINALG)
+           host_path=array_path(paths.inv, label="linalg.inv"), replayable=True, **LINALG)
 def inv(A: Any) -> Any:
     """Return the inverses of square matrices.
 
@@ -79,14 +87,14 @@ def inv(A: Any) -> Any:
 
 
 @composite("inverse(Tensor input) -> Tensor",
-           host_path=array_path(paths.inv, label="inverse"))
+           host_path=array_path(paths.inv, label="inverse"), replayable=True)
 def inverse_of(input: Any) -> Any:
     """Return the inverses of square matrices: ``linalg.inv``."""
     return inv(input)
 
 
 @composite("linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
-           host_path=array_path(paths.solve, label="linalg.solve"), **LINALG)
+           host_path=array_path(paths.solve, label="linalg.solve"), replayable=True, **LINALG)
 def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     """Solve A @ X == B; with ``left=False``, X @ A == B. B is a vector if it has A's shape without the last size.
 
@@ -107,7 +115,7 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
 
 @composite("linalg_solve_triangular(Tensor A, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) "
            "-> Tensor",
-           host_path=array_path(paths.solve_triangular, label="linalg.solve_triangular"), **LINALG)
+           host_path=array_path(paths.solve_triangular, label="linalg.solve_triangular"), replayable=True, **LINALG)
 def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
     """Return X with A @ X == B (or X @ A == B) for triangular A; only one triangle is read."""
     check_matrix("solve_triangular", A, square=True)
@@ -117,6 +125,10 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
 
 
 def _pinv(matrix: Any, absolute: Any, relative: Any, hermitian: bool) -> Any:
+    return host_linalg.computed("pinv", _pinv_by_numpy, matrix, absolute, relative, hermitian)
+
+
+def _pinv_by_numpy(matrix: Any, absolute: Any, relative: Any, hermitian: bool) -> Any:
     if hermitian:
         host_linalg.check_finite(matrix)
         values, u = host_linalg.eigh(matrix, "L")
@@ -177,7 +189,7 @@ def pinv_path(matrix: Any, rcond: Any = None, hermitian: bool = False, *, atol: 
 
 
 @composite("linalg_pinv(Tensor A, any rcond=None, bool hermitian=False, *, any atol=None, any rtol=None) -> Tensor",
-           host_path=array_path(pinv_path, label="linalg.pinv"), **LINALG)
+           host_path=array_path(pinv_path, label="linalg.pinv"), replayable=True, **LINALG)
 def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
     """Return pseudoinverses; singular values up to max(atol, rtol * largest) count as 0; ``rcond`` is ``rtol``."""
     check_matrix("pinv", A, square=hermitian)
@@ -217,7 +229,7 @@ def _det_gradient(grad: Any, matrix: Any, result: Any) -> Any:
     if inverted is not None and not any_true(_condition(matrix, inverted) > most):
         scale = grad * (result.conj() if result.dtype.is_complex else result)
         return scale.unsqueeze(-1).unsqueeze(-1) * adjoint(inverted)
-    u, s, vh = parts.parts_of_svd(matrix, True)
+    u, s, vh = call(parts.svd, matrix, True)
     size = s.shape[-1]
     places = positions(s, size)
     others = s.unsqueeze(-2).expand((*s.shape, size)).masked_fill(places.unsqueeze(1) == places, 1).prod(-1)

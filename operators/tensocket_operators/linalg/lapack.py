@@ -57,6 +57,10 @@ def _routines(names: tuple[str, ...], dtype: np.dtype[Any]) -> Any:
 
 def cholesky(matrix: Array) -> tuple[Array, ...]:
     """Return the lower triangle, and 0 or the order of the leading minor that is not positive definite."""
+    return host_linalg.computed("cholesky_ex", _cholesky, matrix)  # type: ignore[no-any-return]
+
+
+def _cholesky(matrix: Array) -> tuple[Array, ...]:
     (potrf,) = routines(("potrf",), matrix)
     shape = matrix.shape[-2:]
     return over_batch(lambda a: potrf(a, lower=1, clean=1), [(shape, matrix.dtype), ((), np.int32)], (matrix, 2))
@@ -145,6 +149,33 @@ def permutation(swaps: Array, rows: int) -> Array:
     return order.reshape((*swaps.shape[:-1], rows))
 
 
+def triangles(factors: Array) -> tuple[Array, Array]:
+    """Return L and U of LU's factors in one matrix."""
+    return host_linalg.computed("lu_triangles", _triangles, factors)  # type: ignore[no-any-return]
+
+
+def _triangles(factors: Array) -> tuple[Array, Array]:
+    rows, columns = factors.shape[-2:]
+    inner = min(rows, columns)
+    lower = np.tril(factors[..., :inner], -1) + np.eye(rows, inner, dtype=factors.dtype)
+    return lower, np.triu(factors[..., :inner, :])
+
+
+def exchanged(right: Array, swaps: Array, back: bool) -> Array:
+    """Return rows in the order of the factors of LU, P^T @ right, or back in that of the matrix, P @ right."""
+    made: Array = host_linalg.computed("lu_exchange", _exchanged, right, swaps, back)
+    return made
+
+
+def _exchanged(right: Array, swaps: Array, back: bool) -> Array:
+    order = permutation(swaps, right.shape[-2])
+    if back:
+        order = np.argsort(order, axis=-1, kind="stable")
+    lead = np.broadcast_shapes(order.shape[:-1], right.shape[:-2])
+    wide = np.broadcast_to(right, (*lead, *right.shape[-2:]))
+    return np.take_along_axis(wide, np.broadcast_to(order, (*lead, order.shape[-1]))[..., None], -2)
+
+
 def ldl(matrix: Array, hermitian: bool) -> tuple[Array, ...]:
     """Return L and the block-diagonal D in one lower triangle, the row exchanges, and the first zero block."""
     if hermitian and matrix.dtype.kind == "c":
@@ -184,6 +215,10 @@ def inverse(matrix: Array) -> tuple[Array, ...]:
 
 def solve(matrix: Array, right: Array) -> tuple[Array, ...]:
     """Return the solution (NaN for a singular matrix), and the first zero of U's diagonal, for every matrix."""
+    return host_linalg.computed("solve_ex", _solve, matrix, right)  # type: ignore[no-any-return]
+
+
+def _solve(matrix: Array, right: Array) -> tuple[Array, ...]:
     getrf, getrs = routines(("getrf", "getrs"), matrix)
 
     def run(a: Array, b: Array) -> tuple[Any, Any]:
@@ -195,6 +230,10 @@ def solve(matrix: Array, right: Array) -> tuple[Array, ...]:
 
 def qr_by_columns(matrix: Array) -> tuple[Array, Array]:
     """Return the same for one matrix, stored by columns."""
+    return host_linalg.computed("geqrf", _qr_by_columns, matrix)  # type: ignore[no-any-return]
+
+
+def _qr_by_columns(matrix: Array) -> tuple[Array, Array]:
     (geqrf,) = routines(("geqrf",), matrix)
     factors, scales = geqrf(matrix, lwork=_work_of_qr(matrix.dtype, matrix.shape))[:2]
     return factors, scales
@@ -215,6 +254,11 @@ def qr(matrix: Array) -> tuple[Array, ...]:
 
 def reflected(vectors: Array, factors: Array, right: Array, adjoint: bool) -> Array:
     """Return a product of reflectors, or its adjoint, times a matrix."""
+    made: Array = host_linalg.computed("reflected", _reflected, vectors, factors, right, adjoint)
+    return made
+
+
+def _reflected(vectors: Array, factors: Array, right: Array, adjoint: bool) -> Array:
     kind = vectors.dtype.kind
     multiply = routines(("unmqr" if kind == "c" else "ormqr",), vectors)[0]
     turn = ("C" if kind == "c" else "T") if adjoint else "N"
@@ -242,7 +286,7 @@ def least_squares(matrix: Array, right: Array, cut: float, driver: str) -> tuple
         numpy.linalg.LinAlgError: For all drivers but ``gelsy``, an element of ``matrix`` is not finite; for ``gels``,
             the triangular factor has a zero on its diagonal; the iteration for singular values does not converge.
     """
-    if driver != "gelsy":  # with infinities, the other drivers return arbitrary numbers or nothing
+    if driver in ("gelsd", "gelss"):  # with infinities, they return arbitrary numbers or nothing
         host_linalg.check_finite(matrix)
     lstsq = require("scipy.linalg", "linalg.lstsq").lstsq
     rows, columns = matrix.shape[-2:]
@@ -251,15 +295,34 @@ def least_squares(matrix: Array, right: Array, cut: float, driver: str) -> tuple
 
     def run(a: Array, b: Array) -> tuple[Any, Any, Any]:
         if driver == "gels":
-            return _full_rank(a, b), inner, np.zeros(inner)
+            return least_squares_of_full_rank(a, b), inner, np.zeros(inner)
+        if driver == "gelsy":
+            return *minimised(a, b, cut), np.zeros(inner)
         x, _, rank, values = lstsq(a, b, cond=cut, lapack_driver=driver, check_finite=False)
-        return x, rank, np.zeros(inner) if values is None else values
+        return x, rank, values
 
     return over_batch(run, [((columns, right.shape[-1]), kind), ((), np.int64), ((inner,), real)],
                       (matrix, 2), (right, 2))
 
 
+def minimised(matrix: Array, right: Array, cut: float) -> tuple[Array, Any]:
+    """Return the solution of least norm and the rank, by the driver ``gelsy``, for one matrix."""
+    return host_linalg.computed("minimised", _minimised, matrix, right, cut)  # type: ignore[no-any-return]
+
+
+def _minimised(matrix: Array, right: Array, cut: float) -> tuple[Array, Any]:
+    lstsq = require("scipy.linalg", "linalg.lstsq").lstsq
+    found, _, rank, _ = lstsq(matrix, right, cond=cut, lapack_driver="gelsy", check_finite=False)
+    return found, rank
+
+
+def least_squares_of_full_rank(a: Array, b: Array) -> Array:
+    """Return the solution of least norm, by the driver ``gels``, for one matrix; errors as for ``least_squares``."""
+    return host_linalg.computed("full_rank", _full_rank, a, b)  # type: ignore[no-any-return]
+
+
 def _full_rank(a: Array, b: Array) -> Array:
+    host_linalg.check_finite(a)
     solution, info = host_linalg.least_squares(a, b, _least_squares_of_full_rank)
     if info:
         raise np.linalg.LinAlgError(f"the least squares solution could not be computed because the input matrix does "

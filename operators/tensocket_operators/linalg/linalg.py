@@ -31,7 +31,7 @@ EigResult: Final = named_result("linalg_eig", ("eigenvalues", "eigenvectors"))
 
 
 @composite("linalg_cholesky(Tensor A, *, bool upper=False) -> Tensor",
-           host_path=array_path(paths.cholesky, label="linalg.cholesky"), **LINALG)
+           host_path=array_path(paths.cholesky, label="linalg.cholesky"), replayable=True, **LINALG)
 def cholesky(A: Any, *, upper: bool = False) -> Any:
     """Return lower triangular L with L @ L.mH == A (upper: its adjoint) for positive definite Hermitian A.
 
@@ -44,7 +44,7 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
 
 
 @composite("linalg_qr(Tensor A, str mode='reduced') -> any",
-           host_path=array_path(paths.qr, QRResult, label="linalg.qr"), **LINALG)
+           host_path=array_path(paths.qr, QRResult, label="linalg.qr"), replayable=True, **LINALG)
 def qr(A: Any, mode: str = "reduced") -> Any:
     """Return orthonormal Q and upper triangular R with Q @ R == A.
 
@@ -59,8 +59,7 @@ def qr(A: Any, mode: str = "reduced") -> Any:
     if mode not in ("reduced", "complete", "r"):
         raise ArgumentError("linalg.qr", f"mode={mode!r}", "the mode is 'reduced', 'complete' or 'r'",
                             "pass one of these")
-    rows, columns = A.shape[-2:]
-    q, r = unpacked(call(parts.qr, A, mode), parts.qr_shapes(rows, columns, mode))
+    q, r = call(parts.qr, A, mode)
     return QRResult(A.new_empty((0,)) if mode == "r" else q, r)
 
 
@@ -71,7 +70,7 @@ def _check_driver(driver: str | None) -> None:
 
 
 @composite("linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> any",
-           host_path=array_path(paths.svd, SVDResult, label="linalg.svd"), **LINALG)
+           host_path=array_path(paths.svd, SVDResult, label="linalg.svd"), replayable=True, **LINALG)
 def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """Return U, S and Vh with A == U @ diag(S) @ Vh; singular values are in descending order.
 
@@ -85,11 +84,11 @@ def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> Any
     """
     check_matrix("svd", A)
     _check_driver(driver)
-    return SVDResult(*parts.parts_of_svd(A, full_matrices))
+    return SVDResult(*call(parts.svd, A, full_matrices))
 
 
 @composite("linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor",
-           host_path=array_path(paths.svdvals, label="linalg.svdvals"), **LINALG)
+           host_path=array_path(paths.svdvals, label="linalg.svdvals"), replayable=True, **LINALG)
 def svdvals(A: Any, *, driver: str | None = None) -> Any:
     """Return singular values in descending order; ``driver`` is that of ``svd``."""
     check_matrix("svdvals", A)
@@ -105,14 +104,14 @@ def _triangle(name: str, A: Any, UPLO: str) -> str:
 
 
 @composite("linalg_eigh(Tensor A, str UPLO='L') -> any",
-           host_path=array_path(paths.eigh, EighResult, label="linalg.eigh"), **LINALG)
+           host_path=array_path(paths.eigh, EighResult, label="linalg.eigh"), replayable=True, **LINALG)
 def eigh(A: Any, UPLO: str = "L") -> Any:
     """Return eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices; only one triangle is read."""
-    return EighResult(*parts.parts_of_eigh(A, _triangle("eigh", A, UPLO)))
+    return EighResult(*call(parts.eigh, A, _triangle("eigh", A, UPLO)))
 
 
 @composite("linalg_eigvalsh(Tensor A, str UPLO='L') -> Tensor",
-           host_path=array_path(paths.eigvalsh, label="linalg.eigvalsh"), **LINALG)
+           host_path=array_path(paths.eigvalsh, label="linalg.eigvalsh"), replayable=True, **LINALG)
 def eigvalsh(A: Any, UPLO: str = "L") -> Any:
     """Return the eigenvalues of Hermitian matrices, ascending."""
     return call(parts.eigvalsh, A, _triangle("eigvalsh", A, UPLO))

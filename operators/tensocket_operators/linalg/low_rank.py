@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tensocket_core import functions
+from tensocket_core.dispatch.call import call
 from tensocket_plugins.contract.errors import ArgumentError
 
 from ..kinds.composite import composite
-from .decompositions import adjoint, check_matrix, parts_of_svd
+from .decompositions import adjoint, check_matrix, svd
 
 
 def _range(matrix: Any, count: int, rounds: int) -> Any:
@@ -27,7 +28,7 @@ def _factors(matrix: Any, count: int, rounds: int) -> tuple[Any, Any, Any]:
         u, s, v = _factors(adjoint(matrix), count, rounds)
         return v, s, u
     q = _range(matrix, count, rounds)
-    u, s, vh = parts_of_svd(adjoint(q) @ matrix, False)
+    u, s, vh = call(svd, adjoint(q) @ matrix, False)
     return q @ u, s, adjoint(vh)
 
 

@@ -116,6 +116,14 @@ def matmul(input: Any, other: Any) -> Any:
             "operands have at least one dimension",
             "multiply numbers with *",
         )
+    if right == 1 and left <= 2:
+        return input.dot(other) if left == 1 else input.mv(other)
+    return _columns_product(input, other)
+
+
+def _columns_product(input: Any, other: Any) -> Any:
+    """Multiply with vectors as matrices of one row or column."""
+    left, right = input.ndim, other.ndim
     result = call(product, input.unsqueeze(0) if left == 1 else input, other.unsqueeze(1) if right == 1 else other)
     shape = tuple(result.shape)
     return part_from_base(
@@ -143,7 +151,11 @@ def bmm(input: Any, mat2: Any) -> Any:
     return call(product, input, mat2)
 
 
-@composite("mv(Tensor input, Tensor vec) -> Tensor", host_path=_product_host_path(_vector))
+@composite("mv(Tensor input, Tensor vec) -> Tensor", host_path=_product_host_path(_vector), derivative=Derivative(
+    input=lambda grad, vec: grad.unsqueeze(-1) * vec,
+    vec=lambda grad, input: input.mT.mv(grad)).on_arrays(
+        input=lambda grad, vec: grad[:, None] * vec,
+        vec=lambda grad, input: input.T.dot(grad)))
 def mv(input: Any, vec: Any) -> Any:
     """Multiply a matrix by a vector."""
     if input.ndim != 2 or vec.ndim != 1:
@@ -153,14 +165,16 @@ def mv(input: Any, vec: Any) -> Any:
             "a matrix is multiplied by a vector",
             "use matmul",
         )
-    return input.matmul(vec)
+    return _columns_product(input, vec)
 
 
-@composite("dot(Tensor input, Tensor tensor) -> Tensor", host_path=_product_host_path(_vectors))
+@composite("dot(Tensor input, Tensor tensor) -> Tensor", host_path=_product_host_path(_vectors), derivative=Derivative(
+    input=lambda grad, tensor: grad * tensor,
+    tensor=lambda grad, input: grad * input).on_arrays(input="mul", tensor="mul"))
 def dot(input: Any, tensor: Any) -> Any:
     """Return the inner product of two vectors."""
     _ranks("dot", input, tensor, 1)
-    return input.matmul(tensor)
+    return _columns_product(input, tensor)
 
 
 @composite("vdot(Tensor input, Tensor other) -> Tensor", host_path=_product_host_path(_vectors))

@@ -160,7 +160,7 @@ def matrix_power_of(input: Any, n: int) -> Any:
 
 
 @composite("pinverse(Tensor input, Scalar rcond=1e-15) -> Tensor",
-           host_path=array_path(lambda matrix, rcond=1e-15: pinv_path(matrix, rtol=rcond)))
+           host_path=array_path(lambda matrix, rcond=1e-15: pinv_path(matrix, rtol=rcond)), replayable=True)
 def pinverse(input: Any, rcond: float = 1e-15) -> Any:
     """``linalg.pinv`` with the relative tolerance ``rcond``."""
     return pinv(input, rtol=rcond)
@@ -170,26 +170,26 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Any:
 
 
 @composite("cholesky(Tensor input, bool upper=False) -> Tensor",
-           host_path=array_path(paths.cholesky, label="cholesky"))
+           host_path=array_path(paths.cholesky, label="cholesky"), replayable=True)
 def cholesky_of(input: Any, upper: bool = False) -> Any:
     """``linalg.cholesky``."""
     return cholesky(input, upper=upper)
 
 
 @composite("qr(Tensor input, bool some=True) -> any",
-           host_path=array_path(paths.qr_of, QRResult, label="qr"))
+           host_path=array_path(paths.qr_of, QRResult, label="qr"), replayable=True)
 def qr(input: Any, some: bool = True) -> Any:
     """``linalg.qr``, reduced or (``some=False``) complete."""
     return QRResult(*linalg_qr(input, "reduced" if some else "complete"))
 
 
 @composite("svd(Tensor input, bool some=True, bool compute_uv=True) -> any",
-           host_path=array_path(paths.svd_of, SVDResult, label="svd"))
+           host_path=array_path(paths.svd_of, SVDResult, label="svd"), replayable=True)
 def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
     """U, S and V with input == U @ diag(S) @ V.mH; without ``compute_uv``, U and V are zeros."""
     check_matrix("svd", input)
     if compute_uv:
-        u, s, vh = parts.parts_of_svd(input, not some)
+        u, s, vh = call(parts.svd, input, not some)
         return SVDResult(u, s, adjoint(vh))
     rows, columns = input.shape[-2:]
     lead = tuple(input.shape[:-2])

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.launch_recorder import expect_zero, is_recording, note_constant
 from tensocket_plugins.kit import host_linalg
 
 from ..array_paths import REAL
@@ -40,6 +41,21 @@ def _of_squares(run: Callable[..., Any]) -> Callable[..., Any]:
         return run(matrix, *args, **named) if len(shape) == 2 and shape[0] == shape[1] else NotImplemented
 
     return checked
+
+
+def _fails(info: Array) -> bool:
+    """Whether a factorisation failed; a recording declares that it asked, and goes on."""
+    if is_recording():
+        expect_zero(info)
+        return False
+    return bool(info)
+
+
+@lru_cache(64)
+def _identity(rows: int, columns: int, dtype: np.dtype[Any]) -> Array:
+    made = np.eye(rows, columns, dtype=dtype)
+    made.flags.writeable = False
+    return made
 
 
 @_of_matrices
@@ -158,7 +174,7 @@ def cholesky(matrix: Array, upper: bool = False) -> Any:
 def cholesky_ex(matrix: Array, *, upper: bool = False, check_errors: bool = False) -> Any:
     """Return the triangular factor, and what failed."""
     lower, info = lapack.cholesky(matrix)
-    return NotImplemented if check_errors and info else (lower.T if upper else lower, info)
+    return NotImplemented if check_errors and _fails(info) else (lower.T if upper else lower, info)
 
 
 @_of_squares
@@ -171,7 +187,7 @@ def inv(matrix: Array) -> Any:
 def inv_ex(matrix: Array, *, check_errors: bool = False) -> Any:
     """Return the inverse, and what failed."""
     result, info = lapack.inverse(matrix)
-    return NotImplemented if check_errors and info else (result, info)
+    return NotImplemented if check_errors and _fails(info) else (result, info)
 
 
 @_of_squares
@@ -216,7 +232,7 @@ def solve_ex(matrix: Array, right: Array, *, left: bool = True, check_errors: bo
     if columns is None or not left or columns.shape[0] != matrix.shape[0]:
         return NotImplemented
     result, info = lapack.solve(matrix, columns)
-    return NotImplemented if check_errors and info else (result.reshape(right.shape), info)
+    return NotImplemented if check_errors and _fails(info) else (result.reshape(right.shape), info)
 
 
 def _triangular(matrix: Array, right: Array, upper: bool, unit: bool) -> Array:
@@ -243,7 +259,7 @@ def triangular_solve(right: Array, matrix: Array, upper: bool = True, transpose:
     if not _fit(matrix, right) or not matrix.flags.c_contiguous:
         return NotImplemented
     used, side = (matrix.T, not upper) if transpose else (matrix, upper)
-    return _triangular(used, right, side, unitriangular), matrix.copy()
+    return _triangular(used, right, side, unitriangular), host_linalg.computed("copied", np.copy, matrix)
 
 
 @_of_matrices
@@ -258,6 +274,12 @@ def cholesky_solve(right: Array, factor: Array, upper: bool = False) -> Any:
 @_of_squares
 def cholesky_inverse(factor: Array, upper: bool = False) -> Any:
     """Return the inverse of the matrix with a Cholesky factor."""
+    if not factor.size:
+        return np.empty_like(factor)
+    return host_linalg.computed("cholesky_inverse", _cholesky_inverse, factor, upper)
+
+
+def _cholesky_inverse(factor: Array, upper: bool) -> Any:
     if not factor.diagonal().all():
         return NotImplemented
     return cholesky_solve(np.eye(len(factor), dtype=factor.dtype), factor, upper)
@@ -267,14 +289,14 @@ def cholesky_inverse(factor: Array, upper: bool = False) -> Any:
 def lu_factor(matrix: Array, *, pivot: bool = True) -> Any:
     """Return L and U in one matrix, and the row exchanges."""
     factors, swaps, info = lapack.lu(matrix, pivot)
-    return NotImplemented if info else (factors, swaps)
+    return NotImplemented if _fails(info) else (factors, swaps)
 
 
 @_of_matrices
 def lu_factor_ex(matrix: Array, *, pivot: bool = True, check_errors: bool = False) -> Any:
     """Return L and U in one matrix, the row exchanges, and what failed."""
     factors, swaps, info = lapack.lu(matrix, pivot)
-    return NotImplemented if check_errors and info else (factors, swaps, info)
+    return NotImplemented if check_errors and _fails(info) else (factors, swaps, info)
 
 
 @_of_matrices
@@ -291,8 +313,12 @@ def _triangles(rows: int, columns: int) -> tuple[Array, Array, Array]:
     return places > np.arange(inner), places, places[:inner] <= np.arange(columns)
 
 
-def _unpacked(factors: Array, swaps: Array) -> tuple[Array, Array, Array]:
+def _unpacked(factors: Array, swaps: Array) -> Any:
     """Return P, L and U."""
+    return host_linalg.computed("lu_unpack", _unpacked_by_numpy, factors, swaps)
+
+
+def _unpacked_by_numpy(factors: Array, swaps: Array) -> tuple[Array, Array, Array]:
     rows, columns = factors.shape
     below, places, upper = _triangles(rows, columns)
     zero = factors.dtype.type(0)
@@ -321,10 +347,15 @@ def lu_solve(factors: Array, swaps: Array, right: Array, *, left: bool = True, a
     """Return X with A @ X == B from factors and row exchanges."""
     if not left or not _fit(factors, right) or swaps.shape != factors.shape[:1] or swaps.dtype != np.int32:
         return NotImplemented
+    return host_linalg.computed("lu_solve", _lu_solve, factors, swaps, right, adjoint)
+
+
+def _lu_solve(factors: Array, swaps: Array, right: Array, adjoint: bool) -> Array:
     order = lapack.permutation(swaps, len(factors))
     if adjoint:
         first = _triangular(factors.T, right, False, False)
-        return _triangular(factors.T, first, True, True)[np.argsort(order, kind="stable")]
+        made: Array = _triangular(factors.T, first, True, True)[np.argsort(order, kind="stable")]
+        return made
     return _triangular(factors, _triangular(factors, right[order], False, True), True, False)
 
 
@@ -337,14 +368,14 @@ def lu_solve_of(right: Array, factors: Array, swaps: Array) -> Any:
 def ldl_factor(matrix: Array, *, hermitian: bool = False) -> Any:
     """Return L and D in one triangle, and the row exchanges."""
     factors, swaps, info = lapack.ldl(matrix, hermitian)
-    return NotImplemented if info else (factors, swaps)
+    return NotImplemented if _fails(info) else (factors, swaps)
 
 
 @_of_squares
 def ldl_factor_ex(matrix: Array, *, hermitian: bool = False, check_errors: bool = False) -> Any:
     """Return L and D in one triangle, the row exchanges, and what failed."""
     factors, swaps, info = lapack.ldl(matrix, hermitian)
-    return NotImplemented if check_errors and info else (factors, swaps, info)
+    return NotImplemented if check_errors and _fails(info) else (factors, swaps, info)
 
 
 @_of_matrices
@@ -353,7 +384,9 @@ def householder_product(vectors: Array, factors: Array) -> Any:
     rows, columns = vectors.shape
     if factors.ndim != 1 or factors.dtype != vectors.dtype or not 0 < len(factors) <= columns <= rows:
         return NotImplemented
-    return lapack.reflected(vectors, factors, np.eye(rows, columns, dtype=vectors.dtype), False)
+    identity = _identity(rows, columns, vectors.dtype)
+    note_constant(identity)
+    return lapack.reflected(vectors, factors, identity, False)
 
 
 @_of_matrices
@@ -375,10 +408,11 @@ def lstsq(matrix: Array, right: Array, rcond: Any = None, *, driver: Any = None)
     if not fits or not (given == "gelsy" or (given == "gels" and rows <= columns)):
         return NotImplemented
     cut = float(np.finfo(matrix.dtype).eps) * max(rows, columns) if rcond is None else rcond
-    found, rank, _ = lapack.least_squares(matrix, right, cut, given)
     if given == "gels":
-        rank = np.empty(0, np.int64)
-    return np.ascontiguousarray(found), np.empty(0, matrix.dtype), rank, np.empty(0, matrix.dtype)
+        found, rank = lapack.least_squares_of_full_rank(matrix, right), np.empty(0, np.int64)
+    else:
+        found, rank = lapack.minimised(matrix, right, cut)
+    return np.ascontiguousarray(found), np.empty(0, matrix.dtype), np.asarray(rank, np.int64), np.empty(0, matrix.dtype)
 
 
 @_of_squares

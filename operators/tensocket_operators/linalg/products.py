@@ -136,6 +136,8 @@ def inner(input: Any, other: Any) -> Any:
     if input.shape[-1] != other.shape[-1]:
         raise ShapeError("inner", f"shapes {list(input.shape)} and {list(other.shape)}",
                          "the last sizes of both are equal", "transpose one of them")
+    if input.ndim == 1 == other.ndim:
+        return input.dot(other)
     return functions.tensordot(input, other, ([-1], [-1]))
 
 

@@ -19,11 +19,12 @@ from ..indexing.selection import positions
 from ..kinds.composite import composite
 from ..kinds.host_library import HostOperator
 from ..reductions.value_checks import any_true
+from ..unrolled.checks import run_check
 from . import lapack
 from . import matrix_paths as paths
 from .decompositions import LINALG, MATRIX, adjoint, check_matrix, guarded
-from .factorizations import check_info, lu_permutation, triangular
-from .inverses import pinv
+from .factorizations import check_info, lu_exchange, lu_triangles, triangular
+from .inverses import _solution_gradients, pinv
 
 #: Results with PyTorch's names.
 InverseResult: Final = named_result("linalg_inv_ex", ("inverse", "info"))
@@ -48,8 +49,8 @@ solve_with_info: Final[HostOperator] = HostOperator(
     "solve_ex(Tensor A, Tensor B) -> (Tensor, Tensor)", "Solutions, and what failed.", lapack.solve,
     label="linalg.solve_ex", shape=lambda a, b: [(*_batch(a, b), *b[-2:]), _batch(a, b)], result=("same", "int32"),
     derivative=wirtinger(Derivative(
-        A=lambda grads, A, result0: -(call(solve_with_info, adjoint(A), grads[0])[0] @ adjoint(result0)),
-        B=lambda grads, A: call(solve_with_info, adjoint(A), grads[0])[0])), **MATRIX)
+        lambda grads, A, result0, wanted: _solution_gradients(
+            call(solve_with_info, adjoint(A), grads[0])[0], result0, wanted))), **MATRIX)
 
 
 @composite("linalg_inv_ex(Tensor A, *, bool check_errors=False) -> any",
@@ -63,12 +64,12 @@ def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
     check_matrix("inv_ex", A, square=True)
     result, info = call(inverse_ex, A)
     if check_errors:
-        check_info("linalg.inv_ex", info, "U has a zero on its diagonal")
+        run_check(check_info, "linalg.inv_ex", info, "U has a zero on its diagonal")
     return InverseResult(result, info)
 
 
 @composite("linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> any",
-           host_path=array_path(paths.solve_ex, SolveResult, label="linalg.solve_ex"), **LINALG)
+           host_path=array_path(paths.solve_ex, SolveResult, label="linalg.solve_ex"), replayable=True, **LINALG)
 def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> Any:
     """Return ``linalg.solve`` without raising: info is 0, or the first zero on U's diagonal, with a solution of NaN.
 
@@ -84,7 +85,7 @@ def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -
                          "B has as many rows as A", "transpose B, or pass left=False")
     result, info = call(solve_with_info, A if left else A.mT, right)
     if check_errors:
-        check_info("linalg.solve_ex", info, "U has a zero on its diagonal")
+        run_check(check_info, "linalg.solve_ex", info, "U has a zero on its diagonal")
     result = result.squeeze(-1) if vector else result if left else result.mT
     return SolveResult(result, info)
 
@@ -102,7 +103,7 @@ def _factor_gradient(core: Any, factor: Any, upper: bool) -> Any:
     input=lambda grad, input2, upper: functions.cholesky_solve(grad, input2, upper),
     input2=lambda grad, input2, upper, result: _factor_gradient(
         functions.cholesky_solve(grad, input2, upper) @ adjoint(result), input2, upper))),
-           host_path=array_path(paths.cholesky_solve, label="cholesky_solve"))
+           host_path=array_path(paths.cholesky_solve, label="cholesky_solve"), replayable=True)
 def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
     """Return X with A @ X == input for A with the Cholesky factor input2."""
     check_matrix("cholesky_solve", input2, square=True)
@@ -113,7 +114,7 @@ def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
 
 @composite("cholesky_inverse(Tensor input, bool upper=False) -> Tensor", derivative=wirtinger(Derivative(
     input=lambda grad, input, upper, result: _factor_gradient(result @ grad @ result, input, upper))),
-           host_path=array_path(paths.cholesky_inverse, label="cholesky_inverse"))
+           host_path=array_path(paths.cholesky_inverse, label="cholesky_inverse"), replayable=True)
 def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     """Return the inverses of the matrices with Cholesky factors ``input``."""
     check_matrix("cholesky_inverse", input, square=True)
@@ -126,18 +127,26 @@ def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     return cholesky_solve(ones, input, upper)
 
 
-def _exchanged(swaps: Any, right: Any, *, back: bool) -> Any:
-    """Return the rows of ``right`` in the order of the factors (P^T @ right), or back (P @ right)."""
-    rows = right.shape[-2]
-    order = call(lu_permutation, swaps, rows)
-    order = order.argsort(-1) if back else order
-    lead = broadcast_shapes("linalg.lu_solve", [tuple(order.shape[:-1]), tuple(right.shape[:-2])])
-    wide = right.expand((*lead, *right.shape[-2:]))
-    return wide.gather(-2, order.unsqueeze(-1).expand(tuple(wide.shape)))
+def _lu_solve_gradients(grad: Any, factors: Any, swaps: Any, result: Any, left: bool, turned: bool,
+                        wanted: tuple[bool, ...]) -> tuple[Any, ...]:
+    """Return the gradients of the factors, of nothing, and of the right-hand side, for A == P @ L @ U."""
+    back = lu_solve(factors, swaps, grad, left=left, adjoint=not turned)
+    if not wanted[0]:
+        return None, None, back
+    # The gradient of A is -(first @ adjoint(second)).
+    first, second = (back, result) if left else (adjoint(result), adjoint(back))
+    first, second = (second, first) if turned else (first, second)
+    rows = call(lu_exchange, first, swaps, False)
+    lower, upper = call(lu_triangles, factors)
+    total = (rows @ adjoint(upper @ second)).tril(-1) + ((adjoint(lower) @ rows) @ adjoint(second)).triu()
+    return -total, None, back
 
 
 @composite("linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor",
-           host_path=array_path(paths.lu_solve, accepts=paths.WITH_PIVOTS, label="linalg.lu_solve"), **LINALG)
+           derivative=wirtinger(Derivative(lambda grad, LU, pivots, result, left, adjoint, wanted: _lu_solve_gradients(
+               grad, LU, pivots, result, left, adjoint, wanted))),
+           host_path=array_path(paths.lu_solve, accepts=paths.WITH_PIVOTS, label="linalg.lu_solve"), replayable=True,
+           **LINALG)
 def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
     """Solve A @ X == B with the results of ``linalg.lu_factor``; ``adjoint``: A.mH @ X == B; not ``left``: X @ A == B.
 
@@ -152,8 +161,8 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
         return _adjoint_of(lu_solve(LU, pivots, _adjoint_of(B), adjoint=not adjoint))
     if adjoint:
         first = triangular(_adjoint_of(LU), B, upper=False)
-        return _exchanged(pivots, triangular(_adjoint_of(LU), first, upper=True, unit=True), back=True)
-    first = triangular(LU, _exchanged(pivots, B, back=False), upper=False, unit=True)
+        return call(lu_exchange, triangular(_adjoint_of(LU), first, upper=True, unit=True), pivots, True)
+    first = triangular(LU, call(lu_exchange, B, pivots, False), upper=False, unit=True)
     return triangular(LU, first, upper=True)
 
 
@@ -162,15 +171,15 @@ def _adjoint_of(matrix: Any) -> Any:
 
 
 @composite("lu_solve(Tensor input, Tensor LU_data, Tensor LU_pivots) -> Tensor",
-           host_path=array_path(paths.lu_solve_of, accepts=paths.WITH_PIVOTS, label="lu_solve"))
+           host_path=array_path(paths.lu_solve_of, accepts=paths.WITH_PIVOTS, label="lu_solve"), replayable=True)
 def lu_solve_of(input: Any, LU_data: Any, LU_pivots: Any) -> Any:
     """Run ``linalg.lu_solve`` with the right-hand side first."""
-    return lu_solve(LU_data, LU_pivots, input)
+    return functions.linalg_lu_solve(LU_data, LU_pivots, input)
 
 
 @composite("triangular_solve(Tensor input, Tensor A, bool upper=True, bool transpose=False, "
            "bool unitriangular=False) -> any",
-           host_path=array_path(paths.triangular_solve, TriangularResult, label="triangular_solve"))
+           host_path=array_path(paths.triangular_solve, TriangularResult, label="triangular_solve"), replayable=True)
 def triangular_solve(input: Any, A: Any, upper: bool = True, transpose: bool = False,
                      unitriangular: bool = False) -> Any:
     """Return X with A @ X == input (``transpose``: A.mT @ X == input) for triangular A, and a copy of A."""
@@ -230,12 +239,11 @@ least_squares: Final[HostOperator] = HostOperator(
     "Solution of least norm, rank, singular values.", guarded("lstsq", lapack.least_squares), label="linalg.lstsq",
     shape=lambda a, b, cut, driver: [(*_batch(a, b), a[-1], b[-1]), _batch(a, b), (*_batch(a, b), min(a[-2:]))],
     result=("same", "int64", "real"), derivative=wirtinger(Derivative(
-        A=lambda grads, A, B: _least_squares_gradient(grads[0], A, B)[0],
-        B=lambda grads, A, B: _least_squares_gradient(grads[0], A, B)[1])), **MATRIX)
+        lambda grads, A, B: _least_squares_gradient(grads[0], A, B))), **MATRIX)
 
 
 @composite("linalg_lstsq(Tensor A, Tensor B, Scalar? rcond=None, *, str? driver=None) -> any",
-           host_path=array_path(paths.lstsq, LstsqResult, label="linalg.lstsq"), **LINALG)
+           host_path=array_path(paths.lstsq, LstsqResult, label="linalg.lstsq"), replayable=True, **LINALG)
 def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """Return the X that minimises the norm of A @ X - B; of several, the one with the smallest norm.
 

@@ -324,7 +324,7 @@ def _basic_put(info: Info, in_dims: Any, target: Any, index: Any, src: Any) -> A
 # ------------------------------------------------------- factorisations, Fourier transforms, scans, sorting, search
 
 
-@batching_rule("cholesky", "qr", "svd", "svdvals", "eigh", "eigvalsh", "eig", "eigvals", "inv", "solve",
+@batching_rule("cholesky", "svdvals", "eigvalsh", "eig", "eigvals", "inv", "solve",
                "solve_triangular", "det", "slogdet")
 def _matrices(info: Info, in_dims: Any, *args: Any) -> Any:
     """Run a function of the last two dimensions, with the same leading dimensions for all operands."""
@@ -338,11 +338,11 @@ def _matrices(info: Info, in_dims: Any, *args: Any) -> Any:
 
 
 #: By operator, the number of core (last) dimensions of each operand, if it is not two for all of them.
-_CORES: Final = {"lu_permutation": (1,), "ormqr": (2, 1, 2), "ldl_solve": (2, 1, 2)}
+_CORES: Final = {"lu_exchange": (2, 1), "ormqr": (2, 1, 2), "ldl_solve": (2, 1, 2)}
 
 
-@batching_rule("cholesky_ex", "lu_factor", "lu_permutation", "ldl_factor", "ldl_solve", "geqrf", "ormqr", "inv_ex",
-               "solve_ex", "lstsq", "matrix_exp")
+@batching_rule("cholesky_ex", "lu_factor", "lu_exchange", "lu_triangles", "ldl_factor", "ldl_solve", "geqrf",
+               "ormqr", "inv_ex", "solve_ex", "lstsq", "matrix_exp", "qr", "svd", "eigh")
 def _factorizations(info: Info, in_dims: Any, *args: Any) -> Any:
     """Run like ``_matrices``, but with vectors among the operands and with several results."""
     places = [k for k, x in enumerate(args) if hasattr(x, "_key")]

@@ -12,10 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensocket_plugins.contract.errors import KernelError
+from tensocket_plugins.contract.launch_recorder import (
+    RECORDERS,
+    forbid_replay,
+    is_recording,
+    note_constant,
+    note_launch,
+)
 from tensocket_plugins.kit.bounded import BoundedCache
 
-from ..code.executable import make_entry
+from ..code.executable import LaunchWords, make_entry
 from ..code.pointers import address_of
+from .moves import Moves
 
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
@@ -44,10 +52,14 @@ class BatchCaller:
 
     Args:
         find_compiler: Returns the compiler; if it fails, the calls come from Python.
+
+    Attributes:
+        move: Copies matrices into and out of the routines' memory.
     """
 
     def __init__(self, find_compiler: Callable[[], Compiler]) -> None:
         self._find_compiler = find_compiler
+        self.move = Moves(find_compiler)
         self._entries: dict[int, tuple[Any, Callable[..., bytes]]] = {}
 
     def run(self, address: int, count: int, *args: Argument) -> None:
@@ -58,6 +70,8 @@ class BatchCaller:
             count: The number of calls.
             args: Its arguments; those that are not ``PerMatrix`` are the same for all calls.
         """
+        if RECORDERS:
+            forbid_replay()  # results of large matrices are copied by NumPy
         held = [_memory(arg) for arg in args]
         places = [place for _, place in held]
         if count == 1:
@@ -76,13 +90,17 @@ class BatchCaller:
     def prepare(self, address: int, *args: Argument) -> Callable[[], object] | None:
         """Return a function that calls a routine once with these arguments; None without a compiler.
 
-        It keeps the arrays alive.
+        It keeps the arrays alive. The routine may write to all of them that are writable. In a recording, each call is
+        a launch of it.
         """
         held = [_memory(arg) for arg in args]
         entry, pack = self._entry(len(args))
         if entry is None:
             return None
-        return _Prepared(entry, pack(address, *[place for _, place in held], *[0] * len(args)), 0, 1, held=held)
+        words = pack(address, *[place for _, place in held], *[0] * len(args))
+        if is_recording():
+            return partial(_launch, entry, words, [array for array, _ in held])
+        return _Prepared(entry, words, 0, 1, held=held)
 
     def _entry(self, arity: int) -> tuple[Any, Callable[..., bytes]]:
         """Return the compiled loop for routines with ``arity`` arguments, None without a compiler; and its packing."""
@@ -95,6 +113,24 @@ class BatchCaller:
                 entry = None
             found = self._entries[arity] = entry, struct.Struct(f"={1 + 2 * arity}q").pack
         return found
+
+
+def _launch(entry: Any, words: bytes, arrays: list[NDArray[Any]]) -> None:
+    """Call a routine, and note the call."""
+    written = [array.flags.writeable and array.size > 0 for array in arrays]
+    for array in arrays:
+        if not array.flags.writeable:
+            note_constant(array)
+    note_launch(entry, arrays, written, LaunchWords(words, 1, 1, tuple(range(1, 1 + len(arrays)))))
+    entry(words, 0, 1)
+
+
+def constant(value: Any, dtype: Any) -> NDArray[Any]:
+    """Return an array that nobody writes to, and that does not depend on operands."""
+    array = np.array(value, dtype)
+    array.flags.writeable = False
+    note_constant(array)
+    return array
 
 
 class _Prepared(partial[bytes]):
@@ -123,7 +159,7 @@ def _memory(arg: Argument) -> tuple[NDArray[Any], int]:
 
 
 def _constant(value: int | bytes) -> tuple[NDArray[Any], int]:
-    array = np.array(value, np.int64) if isinstance(value, int) else np.frombuffer(value, np.uint8)
+    array = constant(value, np.int64) if isinstance(value, int) else np.frombuffer(value, np.uint8)
     known = _CONSTANTS[value] = array, address_of(array)
     return known
 

@@ -21,7 +21,9 @@ from tensocket_plugins.kit import host_linalg
 
 from .batches import BatchCaller, PerMatrix
 from .blas import Library
-from .small_lapack import SmallLapack, is_small
+from .small_lapack import SmallLapack
+from .small_routines import is_small
+from .small_solvers import SmallSolvers
 
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
@@ -55,6 +57,14 @@ class Lapack:
         self._library = library
         self._repeats = repeats
         self._small = SmallLapack(library.address, repeats)
+        solvers = self._solvers = SmallSolvers(library.address, repeats)
+        self.pinv = self._small.pinv
+        self.cholesky_ex, self.geqrf, self.reflected = self._small.cholesky_ex, self._small.geqrf, self._small.reflected
+        self.solve_ex, self.lu_solve, self.minimised = solvers.solve_ex, solvers.lu_solve, solvers.minimised
+        self.full_rank = solvers.full_rank
+        self.lu_unpack, self.lu_exchange = solvers.lu_unpack, solvers.lu_exchange
+        self.lu_triangles = solvers.lu_triangles
+        self.cholesky_inverse, self.copied = solvers.cholesky_inverse, solvers.copied
         #: ``run(count, *arguments)`` by the routine's name; None for routines that the library lacks.
         self._found: dict[str, Callable[..., None] | None] = {}
 
@@ -107,6 +117,8 @@ class Lapack:
         Raises:
             numpy.linalg.LinAlgError: A matrix is singular.
         """
+        if matrix.shape[-1] < _SMALLEST:
+            return self._solvers.inv(matrix)
         getrf, getri = self._routine("getrf", matrix), self._routine("getri", matrix)
         if getrf is None or getri is None:
             return NotImplemented
@@ -124,6 +136,8 @@ class Lapack:
         Raises:
             numpy.linalg.LinAlgError: A matrix is singular.
         """
+        if matrix.shape[-1] < _SMALLEST:
+            return self._solvers.solve(matrix, right)
         getrf, getrs = self._routine("getrf", matrix), self._routine("getrs", matrix)
         if getrf is None or getrs is None or right.ndim < 2 or right.dtype != matrix.dtype or not right.size:
             return NotImplemented
@@ -141,10 +155,8 @@ class Lapack:
 
     def solve_triangular(self, matrix: Array, right: Array, upper: bool, unit: bool) -> Any:
         """Return X with A @ X == B of triangular [..., n, n] and [..., n, k]; NotImplemented if BLAS has no routine."""
-        if is_small(matrix) and is_small(right) and right.dtype == matrix.dtype:
-            made = self._small.solve_triangular(matrix, right, upper, unit)
-            if made is not NotImplemented:
-                return made
+        if (made := self._solvers.solve_triangular(matrix, right, upper, unit)) is not NotImplemented:
+            return made
         solve = self._routine("trsv" if right.shape[-1] == 1 else "trsm", matrix, 0)
         if solve is None or right.dtype != matrix.dtype:
             return NotImplemented
@@ -268,6 +280,7 @@ class Lapack:
     def _svd(self, matrix: Array, job: str) -> Any:
         if is_small(matrix) and min(matrix.shape) < _SMALLEST:
             return self._small.svd(matrix, job)
+        host_linalg.check_finite(matrix)
         if job != "A" and (found := self._svd_of_long(matrix, job)) is not NotImplemented:
             return found
         gesdd = self._routine("gesdd", matrix)
@@ -316,6 +329,8 @@ class Lapack:
         return host_linalg.matmul(q, u), s, vh
 
     def _eigh(self, matrix: Array, triangle: str, job: str) -> Any:
+        if is_small(matrix) and matrix.shape[0] < _SMALLEST:
+            return self._small.eigh(matrix, triangle.upper(), job)
         hermitian = matrix.dtype.kind == "c"
         routine = self._routine("heevd" if hermitian else "syevd", matrix)
         if routine is None:

@@ -1,47 +1,28 @@
-"""LAPACK's routines for one small matrix, with memory and arguments that stay from call to call.
+"""LAPACK's factorisations of one small matrix, with memory and arguments that stay from call to call.
 
 Decompositions that NumPy computes in double precision and rounds are computed so here, too; the others have the
 matrix's own precision, as those of large matrices have. Every method returns NotImplemented for matrices that are not
-single, small and of real floats.
+single, small and of real floats. In a recording of launches, copies and routines are launches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .batches import Argument, BatchCaller
-from .workspaces import Workspace, Workspaces
+from tensocket_plugins.kit.host_linalg import NotFinite
+
+from .batches import constant
+from .small_routines import COLUMNS, LETTERS, SmallRoutines, check, is_small, number, passed
+from .workspaces import Workspace
 
 Array = NDArray[Any]
 
-#: Elements up to which a matrix is small; above, the routine takes longer than its arguments.
-_SMALL: Final = 1024
-_LETTERS: Final = {"f": "s", "d": "d"}
-#: The most columns that LAPACK works on at once.
-_COLUMNS: Final = 64
 
-
-def is_small(matrix: Array) -> bool:
-    """Whether this module serves a matrix."""
-    return matrix.ndim == 2 and 0 < matrix.size <= _SMALL and matrix.dtype.char in _LETTERS and matrix.dtype.isnative
-
-
-class SmallLapack:
-    """Routines for a single matrix that ``is_small``.
-
-    Args:
-        address: Returns the address of a routine by name; 0 if it is missing.
-        caller: Prepares the calls.
-    """
-
-    def __init__(self, address: Callable[[str], int], caller: BatchCaller) -> None:
-        self._address = address
-        self._caller = caller
-        self._spaces = Workspaces()
+class SmallLapack(SmallRoutines):
+    """Factorisations of a single matrix that ``is_small``."""
 
     def lu(self, matrix: Array) -> Any:
         """Return what ``Lapack.lu`` returns."""
@@ -49,16 +30,17 @@ class SmallLapack:
         key = "lu", char, m, n
 
         def make() -> Workspace | None:
-            a, pivots, info = np.zeros((n, m), char), np.zeros(min(m, n), np.int64), np.zeros((), np.int64)
-            return self._workspace((a, pivots, info), (_LETTERS[char] + "getrf", m, n, a, m, pivots, info))
+            a, pivots, info = np.zeros((n, m), char), np.zeros(min(m, n), np.int64), number()
+            return self._workspace((a, pivots, info), (LETTERS[char] + "getrf", m, n, a, m, pivots, info))
 
         space = self._spaces.take(key, make)
         if space is None:
             return NotImplemented
         a, pivots, info = space.arrays
-        a[...] = matrix.T
+        self._move(a, matrix.T)
         space.steps[0]()
-        made = a.T.copy(), pivots.astype(np.int32), info.astype(np.int32)
+        made = (self._moved((m, n), char, a.T), self._moved(pivots.shape, np.int32, pivots),
+                self._moved((), np.int32, info))
         self._spaces.give_back(key, space)
         return made
 
@@ -68,43 +50,19 @@ class SmallLapack:
         key = "ldl", char, n
 
         def make() -> Workspace | None:
-            a, pivots, info = np.zeros((n, n), char), np.zeros(n, np.int64), np.zeros((), np.int64)
-            work = np.empty(n * _COLUMNS, char)
-            call = _LETTERS[char] + "sytrf", b"L", n, a, n, pivots, work, work.size, info
-            return self._workspace((a, pivots, info, np.tri(n, dtype=bool)), call)
+            a, pivots, info = np.zeros((n, n), char), np.zeros(n, np.int64), number()
+            work = np.empty(n * COLUMNS, char)
+            call = LETTERS[char] + "sytrf", b"L", n, a, n, pivots, work, work.size, info
+            return self._workspace((a, pivots, info), call)
 
         space = self._spaces.take(key, make)
         if space is None:
             return NotImplemented
-        a, pivots, info, below = space.arrays
-        a[...] = matrix.T
+        a, pivots, info = space.arrays
+        self._move(a, matrix.T)
         space.steps[0]()
-        made = np.where(below, a.T, a.dtype.type(0)), pivots.astype(np.int32), info.astype(np.int32)
-        self._spaces.give_back(key, space)
-        return made
-
-    def solve_triangular(self, matrix: Array, right: Array, upper: bool, unit: bool) -> Any:
-        """Return what ``Lapack.solve_triangular`` returns."""
-        char, (n, k) = matrix.dtype.char, right.shape
-        turned = matrix.strides[0] == matrix.itemsize != matrix.strides[1]
-        key = "triangular", char, n, k, upper, unit, turned
-
-        def make() -> Workspace | None:
-            a, b, name = np.zeros((n, n), char), np.zeros((n, k), char), _LETTERS[char]
-            triangle, diagonal = b"U" if upper == turned else b"L", b"U" if unit else b"N"
-            # BLAS reads the row-major equation as X^T A^T = B^T, with A^T on the right.
-            return self._workspace((a, b), (
-                name + "trsv", triangle, b"N" if turned else b"T", diagonal, n, a, n, b, 1) if k == 1 else (
-                name + "trsm", b"R", triangle, b"T" if turned else b"N", diagonal, k, n, np.ones(1, char), a, n, b, k))
-
-        space = self._spaces.take(key, make)
-        if space is None:
-            return NotImplemented
-        a, b = space.arrays
-        a[...] = matrix.T if turned else matrix
-        b[...] = right
-        space.steps[0]()
-        made = b.copy()
+        made = (self._moved((n, n), char, a.T, -n, 0), self._moved((n,), np.int32, pivots),
+                self._moved((), np.int32, info))
         self._spaces.give_back(key, space)
         return made
 
@@ -114,18 +72,39 @@ class SmallLapack:
         key = "cholesky", n
 
         def make() -> Workspace | None:
-            a, info = np.zeros((n, n)), np.zeros((), np.int64)
-            return self._workspace((a, info, np.tri(n, dtype=bool)), ("dpotrf", b"U", n, a, n, info))
+            a, info = np.zeros((n, n)), number()
+            return self._workspace((a, info), ("dpotrf", b"U", n, a, n, info))
 
         space = self._spaces.take(key, make)
         if space is None:
             return NotImplemented
-        a, info, below = space.arrays
-        a[...] = matrix
+        a, info = space.arrays
+        self._move(a, matrix)
         space.steps[0]()
-        made, failed = np.where(below, a, 0).astype(matrix.dtype), info.item()
+        made, succeeded = self._moved((n, n), matrix.dtype, a, -n, 0), passed(info)
         self._spaces.give_back(key, space)
-        _check(failed, "Matrix is not positive definite")
+        check(succeeded, "Matrix is not positive definite")
+        return made
+
+    def cholesky_ex(self, matrix: Array) -> Any:
+        """Return the lower triangle, and 0 or the order of the minor that is not positive definite."""
+        if not is_small(matrix):
+            return NotImplemented
+        char, n = matrix.dtype.char, matrix.shape[0]
+        key = "cholesky_ex", char, n
+
+        def make() -> Workspace | None:
+            a, info = np.zeros((n, n), char), number()
+            return self._workspace((a, info), (LETTERS[char] + "potrf", b"L", n, a, n, info))
+
+        space = self._spaces.take(key, make)
+        if space is None:
+            return NotImplemented
+        a, info = space.arrays
+        self._move(a, matrix.T)
+        space.steps[0]()
+        made = self._moved((n, n), char, a.T, -n, 0), self._moved((), np.int32, info)
+        self._spaces.give_back(key, space)
         return made
 
     def qr(self, matrix: Array, mode: str) -> Any:
@@ -136,20 +115,70 @@ class SmallLapack:
         key = "qr", m, n, wide
 
         def make() -> Workspace | None:
-            a, q, tau, info = np.zeros((n, m)), np.zeros((wide, m)), np.zeros(k), np.zeros((), np.int64)
-            work, above = np.empty(max(n, wide) * _COLUMNS), ~np.tri(wide, n, -1, bool)
-            return self._workspace((a, q, above), ("dgeqrf", m, n, a, m, tau, work, work.size, info),
+            a, q, tau, info = np.zeros((n, m)), np.zeros((wide, m)), np.zeros(k), number()
+            work = np.empty(max(n, wide) * COLUMNS)
+            return self._workspace((a, q), ("dgeqrf", m, n, a, m, tau, work, work.size, info),
                                    ("dorgqr", m, wide, k, q, m, tau, work, work.size, info))
 
         space = self._spaces.take(key, make)
         if space is None:
             return NotImplemented
-        a, q, above = space.arrays
-        a[...] = matrix.T
+        a, q = space.arrays
+        self._move(a, matrix.T)
         space.steps[0]()
-        q[:k] = a[:k]
+        self._move(q[:k], a[:k])
         space.steps[1]()
-        made = q.T.astype(matrix.dtype, "C"), np.where(above, a.T[:wide], 0).astype(matrix.dtype, "C")
+        made = self._moved((m, wide), matrix.dtype, q.T), self._moved((wide, n), matrix.dtype, a.T[:wide], 0)
+        self._spaces.give_back(key, space)
+        return made
+
+    def geqrf(self, matrix: Array) -> Any:
+        """Return R and reflectors in one matrix, stored by columns, and the reflectors' factors."""
+        if not is_small(matrix):
+            return NotImplemented
+        char, (m, n) = matrix.dtype.char, matrix.shape
+        key = "geqrf", char, m, n
+
+        def make() -> Workspace | None:
+            a, tau = np.zeros((n, m), char), np.zeros(min(m, n), char)
+            work = np.empty(n * COLUMNS, char)
+            return self._workspace((a, tau), (LETTERS[char] + "geqrf", m, n, a, m, tau, work, work.size, number()))
+
+        space = self._spaces.take(key, make)
+        if space is None:
+            return NotImplemented
+        a, tau = space.arrays
+        self._move(a, matrix.T)
+        space.steps[0]()
+        made = self._moved((n, m), char, a).T, self._moved(tau.shape, char, tau)
+        self._spaces.give_back(key, space)
+        return made
+
+    def reflected(self, vectors: Array, factors: Array, right: Array, adjoint: bool) -> Any:
+        """Return a product of reflectors, or its adjoint, times a matrix."""
+        dtype = vectors.dtype
+        if not (is_small(vectors) and is_small(right)) or factors.ndim != 1 or not factors.flags.aligned or (
+                not dtype == factors.dtype == right.dtype):
+            return NotImplemented
+        char, k, (m, n) = dtype.char, len(factors), right.shape
+        key = "reflected", char, k, m, n, adjoint
+
+        def make() -> Workspace | None:
+            a, tau, c = np.zeros((k, m), char), np.zeros(k, char), np.zeros((n, m), char)
+            work = np.empty(n * COLUMNS, char)
+            call = (LETTERS[char] + "ormqr", b"L", b"T" if adjoint else b"N", m, n, k, a, m, tau, c, m, work, work.size,
+                    number())
+            return self._workspace((a, tau, c), call)
+
+        space = self._spaces.take(key, make)
+        if space is None:
+            return NotImplemented
+        a, tau, c = space.arrays
+        self._move(a, vectors.T[:k])
+        self._move(tau, factors)
+        self._move(c, right.T)
+        space.steps[0]()
+        made = self._moved((m, n), char, c.T)
         self._spaces.give_back(key, space)
         return made
 
@@ -157,7 +186,7 @@ class SmallLapack:
         """Return U, singular values and Vh: whole ones (job ``A``), the first columns and rows (``S``), none (``N``).
 
         Raises:
-            numpy.linalg.LinAlgError: The iteration does not converge.
+            numpy.linalg.LinAlgError: The iteration does not converge, or an element is not finite.
         """
         m, n = matrix.shape
         key = "svd", m, n, job
@@ -166,48 +195,98 @@ class SmallLapack:
             k = min(m, n)
             a, s, wide, high = np.zeros((n, m)), np.zeros(k), m if job == "A" else k, n if job == "A" else k
             u, vh = np.zeros((wide, m) if job != "N" else 0), np.zeros((n, high) if job != "N" else 0)
-            integers, info = np.zeros(8 * k, np.int64), np.zeros((), np.int64)
+            integers, info = np.zeros(8 * k, np.int64), number()
             # The arrays are transposed, so that signs are those of the same matrix in a batch.
             call = "dgesdd", job.encode(), m, n, a, m, s, u, m, vh, high
-            work = self._requested(lambda work, size: (*call, work, size, integers, info))
+            work = self._requested(lambda work, size: (*call, work, size, integers, info), "d")
             return None if work is None else self._workspace(
-                (a, u, s, vh, info), (*call, work, work.size, integers, info))
+                (a, u, s, vh, info, number()), (*call, work, work.size, integers, info))
 
         space = self._spaces.take(key, make)
         if space is None:
             return NotImplemented
-        a, u, s, vh, info = space.arrays
-        a[...] = matrix.T
+        a, u, s, vh, info, odd = space.arrays
+        self._move(a, matrix.T, status=odd)  # with some infinities, the routine never ends
         space.steps[0]()
         dtype = matrix.dtype
-        vectors = (u.T.astype(dtype, "C"), vh.T.astype(dtype, "C")) if job != "N" else (u, vh)
-        values, failed = s.astype(dtype), info.item()
+        vectors = [x if job == "N" else self._moved(x.shape[::-1], dtype, x.T) for x in (u, vh)]
+        values, finite, succeeded = self._moved(s.shape, dtype, s), passed(odd), passed(info)
         self._spaces.give_back(key, space)
-        _check(failed, "SVD did not converge")
+        check(finite, NotFinite.MESSAGE, NotFinite)
+        check(succeeded, "SVD did not converge")
         return vectors[0], values, vectors[1]
 
-    def _requested(self, call: Callable[[Array, int], tuple[str | Argument, ...]]) -> Array | None:
-        """Return the memory that a routine requests if it is called with a size of -1."""
-        number = np.zeros(1)
-        space = self._workspace((), call(number, -1))
+    def pinv(self, matrix: Array, absolute: Any, relative: Any, hermitian: bool) -> Any:
+        """Return the pseudoinverse; see the operator's record for the arguments.
+
+        Raises:
+            numpy.linalg.LinAlgError: The iteration does not converge, or an element is not finite.
+        """
+        if not is_small(matrix) or not type(absolute) is type(relative) is float:
+            return NotImplemented
+        m, n = matrix.shape
+        key = "pinv", m, n, hermitian
+
+        def make() -> Workspace | None:
+            k, info = min(m, n), number()
+            a, s, c, odd = np.zeros((n, m)), np.zeros(k), np.zeros((n, m)), number()
+            integers = np.zeros(3 + 8 * max(m, n), np.int64)
+            work: Array | None
+            u, vh = np.zeros((k, m)), np.zeros((n, k))
+            one, none = constant(1, "d"), constant(0, "d")
+            if hermitian:
+                work = np.empty(1 + 6 * n + 2 * n * n)
+                return self._workspace((a, s, c, odd, info, u), (
+                    "dsyevd", b"V", b"L", n, a, n, s, work, work.size, integers, integers.size, info), (
+                    "dgemm", b"N", b"T", n, n, n, one, u, n, a, n, none, c, n))
+            call = "dgesdd", b"S", m, n, a, m, s, u, m, vh, k
+            work = self._requested(lambda work, size: (*call, work, size, integers, info), "d")
+            return None if work is None else self._workspace((a, s, c, odd, info, u), (
+                *call, work, work.size, integers, info), ("dgemm", b"N", b"N", m, n, k, one, u, m, vh, k, none, c, m))
+
+        space = self._spaces.take(key, make)
         if space is None:
-            return None
+            return NotImplemented
+        a, s, c, odd, info, u = space.arrays
+        self._move(a, matrix.T, status=odd)
         space.steps[0]()
-        return np.empty(int(number[0]))
+        if hermitian:
+            self._move(u, a)
+        self._move.divide_rows(u, s, absolute, relative)
+        space.steps[1]()
+        made, finite, succeeded = self._moved((n, m), matrix.dtype, c), passed(odd), passed(info)
+        self._spaces.give_back(key, space)
+        check(finite, NotFinite.MESSAGE, NotFinite)
+        check(succeeded, "SVD did not converge")
+        return made
 
-    def _workspace(self, arrays: tuple[Array, ...], *calls: tuple[Any, ...]) -> Workspace | None:
-        """Return a workspace with calls, each a routine's name and its arguments; None if one cannot be prepared."""
-        steps = []
-        for name, *args in calls:
-            address = self._address(name)
-            step = self._caller.prepare(address, *args) if address else None
-            if step is None:
-                return None
-            steps.append(step)
-        return Workspace(arrays, tuple(steps))
+    def eigh(self, matrix: Array, triangle: str, job: str) -> Any:
+        """Return eigenvalues and eigenvectors (job ``V``) or eigenvalues and no vectors (``N``).
 
+        Raises:
+            numpy.linalg.LinAlgError: The iteration does not converge.
+        """
+        n = matrix.shape[0]
+        key = "eigh", n, triangle, job
 
-def _check(failed: int, message: str) -> None:
-    """Raise LinAlgError if a routine failed."""
-    if failed:
-        raise np.linalg.LinAlgError(message)
+        def make() -> Workspace | None:
+            a, values, info = np.zeros((n, n)), np.zeros(n), number()
+            # The sizes that LAPACK's documentation states.
+            work = np.empty(1 + 6 * n + 2 * n * n if job == "V" else 2 * n + 1)
+            integers = np.empty(3 + 5 * n, np.int64)
+            return self._workspace((a, values, info), (
+                "dsyevd", job.encode(), triangle.encode(), n, a, n, values, work, work.size, integers, integers.size,
+                info))
+
+        space = self._spaces.take(key, make)
+        if space is None:
+            return NotImplemented
+        a, values, info = space.arrays
+        self._move(a, matrix.T)
+        space.steps[0]()
+        made = (self._moved((n,), matrix.dtype, values),
+                self._moved((n, n), matrix.dtype, a.T) if job == "V" else a[:0, :0])
+        succeeded = passed(info)
+        self._spaces.give_back(key, space)
+        check(succeeded, "Eigenvalues did not converge")
+        return made

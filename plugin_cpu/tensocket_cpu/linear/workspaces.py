@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
+from tensocket_plugins.contract.launch_recorder import is_recording
 from tensocket_plugins.kit.bounded import BoundedCache
 
 Array = NDArray[Any]
@@ -42,7 +43,12 @@ class Workspaces:
         self._free: BoundedCache[Any, list[Workspace]] = BoundedCache(_SHAPES)
 
     def take(self, key: Any, make: Callable[[], Workspace | None]) -> Workspace | None:
-        """Return a workspace for the caller alone, who gives it back; None if ``make`` cannot make one."""
+        """Return a workspace for the caller alone, who gives it back; None if ``make`` cannot make one.
+
+        A recording has its own memory, so its workspaces are new.
+        """
+        if is_recording():
+            return make()
         try:
             return self._free[key].pop()
         except (KeyError, IndexError):
@@ -50,6 +56,8 @@ class Workspaces:
 
     def give_back(self, key: Any, workspace: Workspace) -> None:
         """Keep a workspace for the next call."""
+        if is_recording():
+            return
         free = self._free.get(key)
         if free is None:
             free = self._free[key] = []

@@ -30,6 +30,15 @@ def operands_like(arrays: Sequence[Array | None], kind: int, ranges: Sequence[Ra
     return [None if x is None else _like(x, kind, rng, limits.get(k)) for k, x in enumerate(arrays)]
 
 
+def scaled_copies(arrays: Sequence[Array | None], factor: int) -> list[Array | None]:
+    """Return copies of arrays in new memory of the same layout, with floats and complex numbers times a factor."""
+    made = operands_like(arrays, 0)
+    for x, copy in zip(arrays, made, strict=True):
+        if x is not None and copy is not None:
+            copy[...] = x * x.dtype.type(factor) if x.dtype.kind in "fc" else x
+    return made
+
+
 def _like(x: Array, kind: int, rng: np.random.Generator, limit: Range | None) -> Array:
     made = np.ndarray(x.shape, x.dtype, np.zeros(span(x), np.uint8), 0, x.strides)
     if kind == 0:

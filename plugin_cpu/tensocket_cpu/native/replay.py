@@ -26,7 +26,7 @@ from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from ..code.pointers import address_of
 from .builtin import Code
-from .contents import KINDS, operands_like
+from .contents import KINDS, operands_like, scaled_copies
 from .recordings import Launch, Place, Recording, RecordingRefused, aligned, owner_of, span
 from .replay_code import RESULTS, Head, ReplayCode
 from .wrappers import find_wrapper
@@ -70,6 +70,9 @@ class ReplayCompiler:
         given = [*operands.values()]
         draws = [operands_like(given, 0)]
         first = _recorded(function, draws[0], plan)
+        if first is _OTHER_BRANCH:  # such as a matrix that is not positive definite
+            draws = [scaled_copies(given, 1), scaled_copies(given, 2)]
+            first = _recorded(function, draws[0], plan)
         if not isinstance(first, Recording) or sum(first.blocks) > _BLOCKS:
             return None
         draws += [operands_like(given, kind, first.ranges) for kind in range(1, KINDS)]
@@ -77,7 +80,7 @@ class ReplayCompiler:
         if not all(x is _OTHER_BRANCH or (x is not None and first.same(x)) for x in recordings):
             return None
         if not all(x is _OTHER_BRANCH or x.agrees(contents, x.made.arrays)
-                   for x, contents in zip(recordings[1:3], draws[1:3], strict=True)):
+                   for x, contents in zip(recordings[:3], draws[:3], strict=True)):
             return None
         wrapper = first.made.wrappers[0]
         code = self._code(wrapper)

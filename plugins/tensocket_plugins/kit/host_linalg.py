@@ -8,11 +8,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..contract.launch_recorder import RECORDERS, forbid_replay
+
 Array = NDArray[Any]
 
 #: Names of the functions, besides ``matmul``, that a backend may install.
 DECOMPOSITIONS: Final = ("svd", "svdvals", "eigh", "eigvalsh", "cholesky", "inv", "solve", "qr",
-                         "solve_triangular", "lu", "ldl", "least_squares")
+                         "solve_triangular", "lu", "ldl", "least_squares", "cholesky_ex", "solve_ex", "lu_solve",
+                         "lu_unpack", "lu_exchange", "lu_triangles", "cholesky_inverse", "copied", "geqrf", "reflected",
+                         "minimised", "full_rank", "pinv")
 #: Number of multiplications up to which NumPy's call is the cheapest and uses one thread.
 _FEW: Final = 1 << 18
 #: Elements up to which NumPy's inner product uses one thread.
@@ -27,6 +31,8 @@ _INSTALLED: Final[dict[str, Callable[..., Any]]] = {}
 class NotFinite(np.linalg.LinAlgError):
     """A matrix with an element that is infinite or NaN."""
 
+    MESSAGE: Final = "an element is not finite"
+
 
 def install(name: str, function: Callable[..., Any]) -> None:
     """Replace a function of this module by a backend's, with the same arguments, results and errors.
@@ -38,10 +44,18 @@ def install(name: str, function: Callable[..., Any]) -> None:
     _INSTALLED[name] = function
 
 
-def _computed(name: str, default: Callable[..., Any], *args: Any) -> Any:
+def computed(name: str, default: Callable[..., Any], *args: Any) -> Any:
+    """Return what a backend's function computes, else ``default(*args)``.
+
+    Recordings of launches have no default, except for arguments without elements.
+    """
     own = _INSTALLED.get(name)
     result = NotImplemented if own is None else own(*args)
-    return default(*args) if result is NotImplemented else result
+    if result is not NotImplemented:
+        return result
+    if RECORDERS and any(type(x) is np.ndarray and x.size for x in args):
+        forbid_replay()
+    return default(*args)
 
 
 def matmul(x: Array, y: Array) -> Array:
@@ -61,13 +75,15 @@ def check_finite(matrix: Array) -> None:
     Raises:
         NotFinite: An element is infinite or NaN.
     """
+    if RECORDERS and matrix.size:
+        forbid_replay()
     if matrix.size <= _FEW_ELEMENTS:
         flat = matrix.ravel("K")
         total = flat.dot(flat)  # finite only if all elements are, and a third of the time of a sum
     else:
         total = np.add.reduce(matrix, None)
     if total - total != 0 and not np.isfinite(matrix).all():
-        raise NotFinite("an element is not finite")
+        raise NotFinite(NotFinite.MESSAGE)
 
 
 def _single(name: str, default: Callable[..., Any], *args: Array) -> Any:
@@ -102,16 +118,17 @@ def svd(matrix: Array, full: bool) -> tuple[Array, Array, Array]:
     Raises:
         numpy.linalg.LinAlgError: The iteration does not converge, or an element is not finite.
     """
-    check_finite(matrix)
-    u, s, vh = _computed("svd", _svd, matrix, full)
+    u, s, vh = computed("svd", _svd, matrix, full)
     return u, s, vh
 
 
 def _svd(matrix: Array, full: bool) -> Any:
+    check_finite(matrix)
     return _single("svd_f" if full else "svd_s", lambda: np.linalg.svd(matrix, full), matrix)
 
 
 def _svdvals(matrix: Array) -> Any:
+    check_finite(matrix)
     return _single("svd", lambda: np.linalg.svd(matrix, compute_uv=False), matrix)
 
 
@@ -145,8 +162,7 @@ def _qr(matrix: Array, mode: Any) -> Any:
 
 def svdvals(matrix: Array) -> Array:
     """Return the singular values of [..., m, n], largest first; errors as for ``svd``."""
-    check_finite(matrix)
-    values: Array = _computed("svdvals", _svdvals, matrix)
+    values: Array = computed("svdvals", _svdvals, matrix)
     return values
 
 
@@ -156,13 +172,13 @@ def eigh(matrix: Array, triangle: str) -> tuple[Array, Array]:
     Raises:
         numpy.linalg.LinAlgError: The iteration does not converge.
     """
-    values, vectors = _computed("eigh", _eigh, matrix, triangle)
+    values, vectors = computed("eigh", _eigh, matrix, triangle)
     return values, vectors
 
 
 def eigvalsh(matrix: Array, triangle: str) -> Array:
     """Return the same eigenvalues as ``eigh``."""
-    values: Array = _computed("eigvalsh", _eigvalsh, matrix, triangle)
+    values: Array = computed("eigvalsh", _eigvalsh, matrix, triangle)
     return values
 
 
@@ -172,7 +188,7 @@ def cholesky(matrix: Array) -> Array:
     Raises:
         numpy.linalg.LinAlgError: A matrix is not positive definite.
     """
-    factor: Array = _computed("cholesky", lambda x: _single("cholesky_lo", lambda: np.linalg.cholesky(x), x), matrix)
+    factor: Array = computed("cholesky", lambda x: _single("cholesky_lo", lambda: np.linalg.cholesky(x), x), matrix)
     return factor
 
 
@@ -182,13 +198,13 @@ def inv(matrix: Array) -> Array:
     Raises:
         numpy.linalg.LinAlgError: A matrix is singular.
     """
-    result: Array = _computed("inv", lambda x: _single("inv", lambda: np.linalg.inv(x), x), matrix)
+    result: Array = computed("inv", lambda x: _single("inv", lambda: np.linalg.inv(x), x), matrix)
     return result
 
 
 def solve(matrix: Array, right: Array) -> Array:
     """Return X with A @ X == B of [..., n, n] and [..., n, k]; leading dimensions broadcast; errors as for ``inv``."""
-    result: Array = _computed("solve", _solve, matrix, right)
+    result: Array = computed("solve", _solve, matrix, right)
     return result
 
 
@@ -229,7 +245,7 @@ def slogdet(matrix: Array) -> tuple[Array, Array]:
 
 def qr(matrix: Array, mode: str) -> tuple[Array, Array]:
     """Return orthonormal Q and upper triangular R of [..., m, n]: ``reduced``, or ``complete`` with a square Q."""
-    q, r = _computed("qr", _qr, matrix, mode)
+    q, r = computed("qr", _qr, matrix, mode)
     return q, r
 
 
@@ -243,7 +259,7 @@ def solve_triangular(matrix: Array, right: Array, upper: bool, unit: bool, defau
         unit: Whether to take the diagonal as ones.
         default: Function of the first four arguments for use without a backend's: NumPy has none.
     """
-    result: Array = _computed("solve_triangular", default, matrix, right, upper, unit)
+    result: Array = computed("solve_triangular", default, matrix, right, upper, unit)
     return result
 
 
@@ -254,7 +270,7 @@ def lu(matrix: Array, default: Callable[..., Any]) -> tuple[Array, Array, Array]
         matrix: The matrix to factorise, with row exchanges.
         default: Function of the same arguments for use without a backend's: NumPy has none.
     """
-    factors, swaps, info = _computed("lu", default, matrix)
+    factors, swaps, info = computed("lu", default, matrix)
     return factors, swaps, info
 
 
@@ -265,7 +281,7 @@ def ldl(matrix: Array, default: Callable[..., Any]) -> tuple[Array, Array, Array
         matrix: The matrix, of which only the lower triangle is read.
         default: Function of the same arguments for use without a backend's: NumPy has none.
     """
-    factors, swaps, info = _computed("ldl", default, matrix)
+    factors, swaps, info = computed("ldl", default, matrix)
     return factors, swaps, info
 
 
@@ -277,5 +293,5 @@ def least_squares(matrix: Array, right: Array, default: Callable[..., Any]) -> t
         right: B, [m, k].
         default: Function of the same arguments for use without a backend's: NumPy has none.
     """
-    solution, info = _computed("least_squares", default, matrix, right)
+    solution, info = computed("least_squares", default, matrix, right)
     return solution, info

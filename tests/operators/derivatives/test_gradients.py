@@ -119,6 +119,7 @@ RECORDS |= {
     "svdvals": [(SQUARE,), (X,)],
     "inv": [(SQUARE,), (CUBE[:, :, :2],)],
     "solve": [(SQUARE, Y.T), (np.stack([SQUARE, SQUARE.T]), Y.T)],
+    "lu_triangles": [(SQUARE,), (X,), (X.T,)],
     "solve_triangular": [(SQUARE, Y.T, True, False), (SQUARE, Y.T, False, True)],
     "pinv": [(SQUARE, 0.0, 1e-10, False), (X, 0.0, 1e-10, False), (X.T, 0.0, 1e-10, False)],
     "det": [(SQUARE,), (SINGULAR,), (np.stack([SQUARE, SYMMETRIC]),)],

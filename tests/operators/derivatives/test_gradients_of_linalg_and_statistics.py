@@ -60,7 +60,7 @@ RECORDS: dict[str, list[Case]] = {
     "logcumsumexp_tangent": [(X, Y, Z, 1)],
 }
 #: Below: of a symmetric matrix, of one of several results, of a constant, and zero for parameters of samples.
-ELSEWHERE_RECORDS = {"cholesky_ex", "lstsq", "ldl_solve", "drawn_from", "log_total"}
+ELSEWHERE_RECORDS = {"cholesky_ex", "lstsq", "lu_exchange", "ldl_solve", "drawn_from", "log_total"}
 
 MATRICES: Composed = {
     "cholesky": [(lambda x: F.cholesky(symmetric(x), True), DEFINITE)],

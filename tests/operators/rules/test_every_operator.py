@@ -39,7 +39,12 @@ def case(name: str, k: int, record: bool) -> tuple[Callable[..., Any], list[Any]
         function, args = tools.record_function(name), cases.RECORDS[name][k]
     else:
         function, *args = cases.COMPOSED[name][k]
-    return lambda *tensors: function(*tools.placed(args, iter(tensors))), tools.leaves(args)
+    return lambda *tensors: joined(function(*tools.placed(args, iter(tensors)))), tools.leaves(args)
+
+
+def joined(result: Any) -> Any:
+    """Return one tensor, also of several results."""
+    return torch.cat([part.reshape(-1) for part in result]) if isinstance(result, tuple) else result
 
 
 def values(tensor: Any) -> np.ndarray:

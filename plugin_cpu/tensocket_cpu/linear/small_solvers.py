@@ -1,0 +1,260 @@
+"""LAPACK's solutions of linear equations for one small matrix; see ``small_lapack``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .batches import constant
+from .small_routines import COLUMNS, LETTERS, SmallRoutines, is_refused, is_small, number, passed
+from .workspaces import Workspace
+
+Array = NDArray[Any]
+
+
+def _fit(matrix: Array, right: Array) -> bool:
+    """Whether both sides of equations are small and of one dtype."""
+    return is_small(matrix) and is_small(right) and right.dtype == matrix.dtype
+
+
+class SmallSolvers(SmallRoutines):
+    """Solutions of equations with a single matrix that ``is_small``."""
+
+    def solve_triangular(self, matrix: Array, right: Array, upper: bool, unit: bool) -> Any:
+        """Return what ``Lapack.solve_triangular`` returns."""
+        if not _fit(matrix, right):
+            return NotImplemented
+        char, (n, k) = matrix.dtype.char, right.shape
+        turned = matrix.strides[0] == matrix.itemsize != matrix.strides[1]
+        key = "triangular", char, n, k, upper, unit, turned
+
+        def make() -> Workspace | None:
+            a, b, name = np.zeros((n, n), char), np.zeros((n, k), char), LETTERS[char]
+            triangle, diagonal = b"U" if upper == turned else b"L", b"U" if unit else b"N"
+            # BLAS reads the row-major equation as X^T A^T = B^T, with A^T on the right.
+            return self._workspace((a, b), (
+                name + "trsv", triangle, b"N" if turned else b"T", diagonal, n, a, n, b, 1) if k == 1 else (
+                name + "trsm", b"R", triangle, b"T" if turned else b"N", diagonal, k, n, constant(1, char), a, n, b, k))
+
+        space = self._spaces.take(key, make)
+        if space is None:
+            return NotImplemented
+        a, b = space.arrays
+        self._move(a, matrix.T if turned else matrix)
+        self._move(b, right)
+        space.steps[0]()
+        made = self._moved((n, k), char, b)
+        self._spaces.give_back(key, space)
+        return made
+
+    def solve(self, matrix: Array, right: Array) -> Any:
+        """Return X with A @ X == B, computed in double precision; NotImplemented for a singular matrix."""
+        found = self._solved(matrix, right, "d") if _fit(matrix, right) else NotImplemented
+        return found if found is NotImplemented else found[0]
+
+    def solve_ex(self, matrix: Array, right: Array) -> Any:
+        """Return X with A @ X == B, and 0, in the matrix's precision; NotImplemented for a singular matrix."""
+        return self._solved(matrix, right, matrix.dtype.char) if _fit(matrix, right) else NotImplemented
+
+    def inv(self, matrix: Array) -> Any:
+        """Return the inverse, computed in double precision; NotImplemented for a singular matrix."""
+        if not is_small(matrix):
+            return NotImplemented
+        found = self._solved(matrix, constant(np.eye(len(matrix)), "d"), "d")
+        return found if found is NotImplemented else found[0]
+
+    def _solved(self, matrix: Array, right: Array, char: str) -> Any:
+        n, k = right.shape
+        key = "solve", char, n, k
+
+        def make() -> Workspace | None:
+            a, b, pivots, info = np.zeros((n, n), char), np.zeros((k, n), char), np.zeros(n, np.int64), number()
+            return self._workspace((a, b, info), (LETTERS[char] + "gesv", n, k, a, n, pivots, b, n, info))
+
+        space = self._spaces.take(key, make)
+        if space is None:
+            return NotImplemented
+        a, b, info = space.arrays
+        self._move(a, matrix.T)
+        self._move(b, right.T)
+        space.steps[0]()
+        made, report = self._moved((n, k), matrix.dtype, b.T), self._moved((), np.int32, info)
+        succeeded = passed(info)
+        self._spaces.give_back(key, space)
+        return (made, report) if not is_refused(succeeded) else NotImplemented
+
+    def lu_solve(self, factors: Array, swaps: Array, right: Array, adjoint: bool) -> Any:
+        """Return X with A @ X == B, or A.T @ X == B, from the results of ``lu``; NotImplemented for impossible ones."""
+        if not _fit(factors, right) or swaps.dtype != np.int32 or not swaps.flags.aligned:
+            return NotImplemented
+        char, (n, k) = factors.dtype.char, right.shape
+        key = "lu_solve", char, n, k, adjoint
+
+        def make() -> Workspace | None:
+            a, b, pivots, odd = np.zeros((n, n), char), np.zeros((k, n), char), np.zeros(n, np.int64), number()
+            call = LETTERS[char] + "getrs", b"T" if adjoint else b"N", n, k, a, n, pivots, b, n, number()
+            return self._workspace((a, b, pivots, odd), call)
+
+        space = self._spaces.take(key, make)
+        if space is None:
+            return NotImplemented
+        a, b, pivots, odd = space.arrays
+        self._move(a, factors.T)
+        self._move(b, right.T)
+        self._move(pivots, swaps, 1, n, status=odd)
+        space.steps[0]()
+        made, valid = self._moved((n, k), char, b.T), passed(odd)
+        self._spaces.give_back(key, space)
+        return NotImplemented if is_refused(valid) else made
+
+    def lu_unpack(self, factors: Array, swaps: Array) -> Any:
+        """Return P, L and U with A == P @ L @ U from the results of ``lu``; NotImplemented for impossible swaps."""
+        if not is_small(factors) or swaps.dtype != np.int32 or not swaps.flags.aligned:
+            return NotImplemented
+        char, (m, n) = factors.dtype.char, factors.shape
+        k = min(m, n)
+        key = "lu_unpack", char, m, k
+
+        def make() -> Workspace | None:
+            p, pivots, odd = np.zeros((m, m), char), np.zeros(k, np.int64), number()
+            identity = constant(np.eye(m), char)
+            return self._workspace((p, identity, pivots, odd), (LETTERS[char] + "laswp", m, p, m, 1, k, pivots, 1))
+
+        space = self._spaces.take(key, make)
+        if space is None:
+            return NotImplemented
+        p, identity, pivots, odd = space.arrays
+        self._move(pivots, swaps, 1, m, status=odd)
+        self._move(p, identity)
+        space.steps[0]()  # it exchanges rows of the transpose
+        made = self._moved((m, m), char, p), *self._triangles(factors)
+        valid = passed(odd)
+        self._spaces.give_back(key, space)
+        return NotImplemented if is_refused(valid) else made
+
+    def lu_triangles(self, factors: Array) -> Any:
+        """Return L and U."""
+        return self._triangles(factors) if is_small(factors) and self._move.work() else NotImplemented
+
+    def _triangles(self, factors: Array) -> tuple[Array, Array]:
+        char, (m, n) = factors.dtype.char, factors.shape
+        k = min(m, n)
+        return (self._moved((m, k), char, factors[:, :k], -m, -1, unit=True),
+                self._moved((k, n), char, factors[:k], 0))
+
+    def lu_exchange(self, right: Array, swaps: Array, back: bool) -> Any:
+        """Return P.T @ B, or P @ B, for the row exchanges of ``lu``; NotImplemented for impossible ones."""
+        k = len(swaps) if swaps.ndim == 1 else 0
+        if not is_small(right) or not 0 < k <= len(right) or swaps.dtype != np.int32 or not swaps.flags.aligned:
+            return NotImplemented
+        char, (m, n) = right.dtype.char, right.shape
+        key = "lu_exchange", char, m, n, k, back
+
+        def make() -> Workspace | None:
+            b, pivots, odd = np.zeros((n, m), char), np.zeros(k, np.int64), number()
+            call = LETTERS[char] + "laswp", n, b, m, 1, k, pivots, -1 if back else 1
+            return self._workspace((b, pivots, odd), call)
+
+        space = self._spaces.take(key, make)
+        if space is None:
+            return NotImplemented
+        b, pivots, odd = space.arrays
+        self._move(pivots, swaps, 1, m, status=odd)
+        self._move(b, right.T)
+        space.steps[0]()
+        made, valid = self._moved((m, n), char, b.T), passed(odd)
+        self._spaces.give_back(key, space)
+        return NotImplemented if is_refused(valid) else made
+
+    def cholesky_inverse(self, factor: Array, upper: bool) -> Any:
+        """Return the inverse of the matrix with a Cholesky factor; NotImplemented for a zero on its diagonal."""
+        if not is_small(factor):
+            return NotImplemented
+        char, n = factor.dtype.char, len(factor)
+        key = "cholesky_inverse", char, n, upper
+
+        def make() -> Workspace | None:
+            a, b, info = np.zeros((n, n), char), np.zeros((n, n), char), number()
+            calls = [(LETTERS[char] + "trtrs", b"U" if upper else b"L", turn, b"N", n, n, a, n, b, n, info)
+                     for turn in ((b"T", b"N") if upper else (b"N", b"T"))]
+            return self._workspace((a, b, constant(np.eye(n), char), info), *calls)
+
+        space = self._spaces.take(key, make)
+        if space is None:
+            return NotImplemented
+        a, b, identity, info = space.arrays
+        self._move(a, factor.T)
+        self._move(b, identity)
+        for step in space.steps:
+            step()
+        made, succeeded = self._moved((n, n), char, b.T), passed(info)
+        self._spaces.give_back(key, space)
+        return NotImplemented if is_refused(succeeded) else made
+
+    def copied(self, matrix: Array) -> Any:
+        """Return a copy."""
+        if not is_small(matrix) or not self._move.work():
+            return NotImplemented
+        return self._moved(matrix.shape, matrix.dtype, matrix)
+
+    def full_rank(self, matrix: Array, right: Array) -> Any:
+        """Return the X of least norm for which A @ X is closest to B for A of full rank (``gels``).
+
+        NotImplemented for infinities and NaN, and for a factor with a zero on its diagonal.
+        """
+        if not _fit(matrix, right):
+            return NotImplemented
+        char, (m, n), k = matrix.dtype.char, matrix.shape, right.shape[1]
+        key = "full_rank", char, m, n, k
+
+        def make() -> Workspace | None:
+            long, short, info = max(m, n), min(m, n), number()
+            a, b = np.zeros((n, m), char), np.zeros((k, long), char)
+            work = np.empty(short + max(short, k) * COLUMNS, char)
+            call = LETTERS[char] + "gels", b"N", m, n, k, a, m, b, long, work, work.size, info
+            return self._workspace((a, b, constant(np.zeros((k, long - m)), char), info, number()), call)
+
+        space = self._spaces.take(key, make)
+        if space is None:
+            return NotImplemented
+        a, b, missing, info, odd = space.arrays
+        self._move(a, matrix.T, status=odd)
+        self._move(b[:, :m], right.T)
+        if missing.size:
+            self._move(b[:, m:], missing)
+        space.steps[0]()
+        made, valid = self._moved((n, k), char, b[:, :n].T), passed(odd) and passed(info)
+        self._spaces.give_back(key, space)
+        return NotImplemented if is_refused(valid) else made
+
+    def minimised(self, matrix: Array, right: Array, cut: float) -> Any:
+        """Return the X of least norm for which A @ X is closest to B, and the rank, by the driver ``gelsy``."""
+        if not _fit(matrix, right):
+            return NotImplemented
+        char, (m, n), k = matrix.dtype.char, matrix.shape, right.shape[1]
+        key = "minimised", char, m, n, k, cut
+
+        def make() -> Workspace | None:
+            long, small, rank = max(m, n), min(m, n), number()
+            a, b, pivots = np.zeros((n, m), char), np.zeros((k, long), char), np.zeros(n, np.int64)
+            zeros = constant(np.zeros((k, long - m)), char), constant(np.zeros(n), np.int64)
+            work = np.empty(max(small + 2 * n + COLUMNS * (n + 1), 2 * small + COLUMNS * k), char)
+            call = (LETTERS[char] + "gelsy", m, n, k, a, m, b, long, pivots, constant(cut, char), rank, work, work.size,
+                    number())
+            return self._workspace((a, b, pivots, rank, *zeros), call)
+
+        space = self._spaces.take(key, make)
+        if space is None:
+            return NotImplemented
+        a, b, pivots, rank, missing, free = space.arrays
+        self._move(a, matrix.T)
+        self._move(b[:, :m], right.T)
+        if missing.size:
+            self._move(b[:, m:], missing)
+        self._move(pivots, free)
+        space.steps[0]()
+        made = self._moved((n, k), char, b[:, :n].T), self._moved((), np.int64, rank)
+        self._spaces.give_back(key, space)
+        return made
