@@ -336,8 +336,8 @@ COMPOSED |= {
 
 #: No gradient, or one that central differences in float64 do not see.
 NO_GRADIENT = {"allclose", "apply_", "argsort", "argwhere", "bool", "bucketize", "byte", "char", "count_nonzero",
-               "equal", "int", "isclose", "isin", "linalg_matrix_rank", "long", "map2_", "map_", "nonzero", "one_hot",
-               "resize_", "resize_as_", "searchsorted", "short", "unique", "unique_consecutive"}
+               "equal", "first_to_come", "int", "isclose", "isin", "linalg_matrix_rank", "long", "map2_", "map_",
+               "nonzero", "one_hot", "resize_", "resize_as_", "searchsorted", "short", "unique", "unique_consecutive"}
 # Composites of symmetric matrices; tests of Fourier transforms and of eigenvalues, whose results are complex.
 ELSEWHERE_RECORDS = {"cholesky", "eigh", "eigvalsh", "eig", "eigvals", "fft_c2c", "fft_c2r", "fft_r2c"}
 ROUNDED = {"bfloat16", "float", "half"}
