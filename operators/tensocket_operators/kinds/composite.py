@@ -73,14 +73,16 @@ class _NamedReplay:
     def build(self, operator: LadderOperator, call: Signature, next_path: Callable[..., Any]
               ) -> Callable[..., Any] | None:
         """Return a closure that gives results the class that ``next_path`` gives them."""
-        make: Callable[..., Any] | None = None
+        known: Any = None
+        mixed = False
 
         def run_next(*args: Any, **named: Any) -> Any:
-            nonlocal make
+            nonlocal known, mixed
             made = next_path(*args, **named)
-            if not isinstance(made, tuple) or type(made) is tuple:
+            if not isinstance(made, tuple):
                 return made
-            make = type(made)._make  # type: ignore[attr-defined]  # all subclasses are named tuples
+            known = known or type(made)
+            mixed = mixed or known is not type(made)
             return tuple(made)
 
         replay = self._path.build(operator, call, run_next)
@@ -88,8 +90,10 @@ class _NamedReplay:
             return None
 
         def run(*args: Any, **named: Any) -> Any:
-            made = replay(*args, **named)
-            return made if make is None else make(made)
+            made = None if mixed else replay(*args, **named)
+            if mixed:  # a function with several classes of results, of which plain tuples do not tell
+                return next_path(*args, **named)
+            return known._make(made) if type(made) is tuple and known is not tuple else made
 
         return run
 

@@ -276,13 +276,11 @@ def cholesky_inverse(factor: Array, upper: bool = False) -> Any:
     """Return the inverse of the matrix with a Cholesky factor."""
     if not factor.size:
         return np.empty_like(factor)
-    return host_linalg.computed("cholesky_inverse", _cholesky_inverse, factor, upper)
-
-
-def _cholesky_inverse(factor: Array, upper: bool) -> Any:
-    if not factor.diagonal().all():
-        return NotImplemented
-    return cholesky_solve(np.eye(len(factor), dtype=factor.dtype), factor, upper)
+    identity = _identity(*factor.shape, factor.dtype)
+    note_constant(identity)
+    made = cholesky_solve(identity, factor, upper)
+    # A zero on the diagonal divides; the composition refuses it.
+    return made if host_linalg.computed("all_finite", lambda x: bool(np.isfinite(x).all()), made) else NotImplemented
 
 
 @_of_matrices
@@ -347,16 +345,11 @@ def lu_solve(factors: Array, swaps: Array, right: Array, *, left: bool = True, a
     """Return X with A @ X == B from factors and row exchanges."""
     if not left or not _fit(factors, right) or swaps.shape != factors.shape[:1] or swaps.dtype != np.int32:
         return NotImplemented
-    return host_linalg.computed("lu_solve", _lu_solve, factors, swaps, right, adjoint)
-
-
-def _lu_solve(factors: Array, swaps: Array, right: Array, adjoint: bool) -> Array:
-    order = lapack.permutation(swaps, len(factors))
     if adjoint:
         first = _triangular(factors.T, right, False, False)
-        made: Array = _triangular(factors.T, first, True, True)[np.argsort(order, kind="stable")]
-        return made
-    return _triangular(factors, _triangular(factors, right[order], False, True), True, False)
+        return lapack.exchanged(_triangular(factors.T, first, True, True), swaps, True)
+    first = _triangular(factors, lapack.exchanged(right, swaps, False), False, True)
+    return _triangular(factors, first, True, False)
 
 
 def lu_solve_of(right: Array, factors: Array, swaps: Array) -> Any:

@@ -60,11 +60,11 @@ class Lapack:
         solvers = self._solvers = SmallSolvers(library.address, repeats)
         self.pinv = self._small.pinv
         self.cholesky_ex, self.geqrf, self.reflected = self._small.cholesky_ex, self._small.geqrf, self._small.reflected
-        self.solve_ex, self.lu_solve, self.minimised = solvers.solve_ex, solvers.lu_solve, solvers.minimised
+        self.solve_ex, self.minimised = solvers.solve_ex, solvers.minimised
         self.full_rank = solvers.full_rank
         self.lu_unpack, self.lu_exchange = solvers.lu_unpack, solvers.lu_exchange
         self.lu_triangles = solvers.lu_triangles
-        self.cholesky_inverse, self.copied = solvers.cholesky_inverse, solvers.copied
+        self.all_finite, self.copied = solvers.all_finite, solvers.copied
         #: ``run(count, *arguments)`` by the routine's name; None for routines that the library lacks.
         self._found: dict[str, Callable[..., None] | None] = {}
 

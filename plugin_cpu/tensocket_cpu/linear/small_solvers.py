@@ -85,30 +85,6 @@ class SmallSolvers(SmallRoutines):
         self._spaces.give_back(key, space)
         return (made, report) if not is_refused(succeeded) else NotImplemented
 
-    def lu_solve(self, factors: Array, swaps: Array, right: Array, adjoint: bool) -> Any:
-        """Return X with A @ X == B, or A.T @ X == B, from the results of ``lu``; NotImplemented for impossible ones."""
-        if not _fit(factors, right) or swaps.dtype != np.int32 or not swaps.flags.aligned:
-            return NotImplemented
-        char, (n, k) = factors.dtype.char, right.shape
-        key = "lu_solve", char, n, k, adjoint
-
-        def make() -> Workspace | None:
-            a, b, pivots, odd = np.zeros((n, n), char), np.zeros((k, n), char), np.zeros(n, np.int64), number()
-            call = LETTERS[char] + "getrs", b"T" if adjoint else b"N", n, k, a, n, pivots, b, n, number()
-            return self._workspace((a, b, pivots, odd), call)
-
-        space = self._spaces.take(key, make)
-        if space is None:
-            return NotImplemented
-        a, b, pivots, odd = space.arrays
-        self._move(a, factors.T)
-        self._move(b, right.T)
-        self._move(pivots, swaps, 1, n, status=odd)
-        space.steps[0]()
-        made, valid = self._moved((n, k), char, b.T), passed(odd)
-        self._spaces.give_back(key, space)
-        return NotImplemented if is_refused(valid) else made
-
     def lu_unpack(self, factors: Array, swaps: Array) -> Any:
         """Return P, L and U with A == P @ L @ U from the results of ``lu``; NotImplemented for impossible swaps."""
         if not is_small(factors) or swaps.dtype != np.int32 or not swaps.flags.aligned:
@@ -168,30 +144,13 @@ class SmallSolvers(SmallRoutines):
         self._spaces.give_back(key, space)
         return NotImplemented if is_refused(valid) else made
 
-    def cholesky_inverse(self, factor: Array, upper: bool) -> Any:
-        """Return the inverse of the matrix with a Cholesky factor; NotImplemented for a zero on its diagonal."""
-        if not is_small(factor):
+    def all_finite(self, matrix: Array) -> Any:
+        """Return whether no element is infinite or NaN."""
+        if not is_small(matrix) or not self._move.work():
             return NotImplemented
-        char, n = factor.dtype.char, len(factor)
-        key = "cholesky_inverse", char, n, upper
-
-        def make() -> Workspace | None:
-            a, b, info = np.zeros((n, n), char), np.zeros((n, n), char), number()
-            calls = [(LETTERS[char] + "trtrs", b"U" if upper else b"L", turn, b"N", n, n, a, n, b, n, info)
-                     for turn in ((b"T", b"N") if upper else (b"N", b"T"))]
-            return self._workspace((a, b, constant(np.eye(n), char), info), *calls)
-
-        space = self._spaces.take(key, make)
-        if space is None:
-            return NotImplemented
-        a, b, identity, info = space.arrays
-        self._move(a, factor.T)
-        self._move(b, identity)
-        for step in space.steps:
-            step()
-        made, succeeded = self._moved((n, n), char, b.T), passed(info)
-        self._spaces.give_back(key, space)
-        return NotImplemented if is_refused(succeeded) else made
+        odd = number()
+        self._move(np.empty_like(matrix), matrix, status=odd)
+        return not is_refused(passed(odd))
 
     def copied(self, matrix: Array) -> Any:
         """Return a copy."""

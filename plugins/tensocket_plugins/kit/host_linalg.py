@@ -14,8 +14,8 @@ Array = NDArray[Any]
 
 #: Names of the functions, besides ``matmul``, that a backend may install.
 DECOMPOSITIONS: Final = ("svd", "svdvals", "eigh", "eigvalsh", "cholesky", "inv", "solve", "qr",
-                         "solve_triangular", "lu", "ldl", "least_squares", "cholesky_ex", "solve_ex", "lu_solve",
-                         "lu_unpack", "lu_exchange", "lu_triangles", "cholesky_inverse", "copied", "geqrf", "reflected",
+                         "solve_triangular", "lu", "ldl", "least_squares", "cholesky_ex", "solve_ex",
+                         "lu_unpack", "lu_exchange", "lu_triangles", "all_finite", "copied", "geqrf", "reflected",
                          "minimised", "full_rank", "pinv")
 #: Number of multiplications up to which NumPy's call is the cheapest and uses one thread.
 _FEW: Final = 1 << 18
