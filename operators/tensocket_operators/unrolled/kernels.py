@@ -14,7 +14,7 @@ from tensocket_core.device import BY_KEY
 from tensocket_core.dispatch.layers import highest
 from tensocket_core.dispatch.modes import thread_state
 from tensocket_core.dispatch.trace import Tracer
-from tensocket_core.keys import DEVICE_MASK, DTYPE_MASK
+from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK
 from tensocket_core.launch.path import LadderOperator, Planned, climb
 from tensocket_plugins.contract.errors import TensocketError
 from tensocket_plugins.contract.launch_recorder import (
@@ -46,19 +46,25 @@ class _Kernels(Tracer):
 
     def operator(self, operator: Any, key: int, kernel: Any, args: tuple[Any, ...]) -> Any:
         """Call the plan of an operator, or its reference; composites call operators that come here."""
-        state = BY_KEY.get(key & DEVICE_MASK)
-        if highest(key) is not None:
-            forbid_replay()  # a layer above the device handles other objects than arrays
+        below, state = key & ~AUTOGRAD, BY_KEY.get(key & DEVICE_MASK)
+        if highest(below) is not None:
+            forbid_replay()  # a layer above autograd handles other objects than arrays
         elif state is None or not key & DTYPE_MASK:
             pass
-        elif operator.body is None and isinstance(operator, LadderOperator):
-            call = operator.signature(key, state)
-            if not may_round_freely() and not operator.rounds_alike(call, args):
-                forbid_replay()
-            kernel = climb(operator, call, operator.compose(call), (Planned(),))[0][1]
         else:
-            kernel = operator.rungs(key, state)[-1][1]
+            kernel = self._kernel(operator, below, state, args)
+            if key & AUTOGRAD and operator.is_recorded:
+                kernel = operator.recording(kernel, key)
         return operator.invoke(kernel, args)
+
+    def _kernel(self, operator: Any, key: int, state: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
+        """Return the closure of an operator that launches kernels."""
+        if operator.body is not None or not isinstance(operator, LadderOperator):
+            return operator.rungs(key, state)[-1][1]  # type: ignore[no-any-return]
+        call = operator.signature(key, state)
+        if not may_round_freely() and not operator.rounds_alike(call, args):
+            forbid_replay()
+        return climb(operator, call, operator.compose(call), (Planned(),))[0][1]
 
     def helper(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Call a function that checks values or marks tensors.
