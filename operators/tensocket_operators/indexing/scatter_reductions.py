@@ -20,6 +20,7 @@ from tensocket_plugins.contract.errors import ArgumentError, UndefinedDtype
 
 from ..differentiation.delayed import DelayedError
 from ..kinds.composite import composite
+from ..kinds.recomputed import Recomputed
 from ..kinds.inplace import check_separate
 from ..kinds.pointwise import Pointwise
 from ..kinds.private import own
@@ -230,8 +231,7 @@ def _at_valid(input: Any, dim: int, index: Any, src: Any, reduce: str, include_s
 
 @composite(
     "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
-    replayable=True
-)
+    replayable=True, recomputed=Recomputed(copied=("input", "src"), saved=("index",)))
 def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
     """Return a copy of the tensor with the values of ``src`` that share a position reduced.
 
@@ -267,8 +267,7 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
 
 @composite(
     "index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
-    replayable=True
-)
+    replayable=True, recomputed=Recomputed(copied=("input", "source"), saved=("index",)))
 def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     """Return a copy of the tensor with the slices of ``source`` that share a position of a dimension reduced.
 

@@ -39,10 +39,12 @@ class Recomputed:
     Attributes:
         saved: Names of those that the node saves: they must not change before the backward pass.
         copied: Names of those that it saves copies of, because the operators in the function do not save them.
+        constant: Names of those that it saves copies of and that never receive a gradient.
     """
 
     saved: Sequence[str] = ()
     copied: Sequence[str] = ()
+    constant: Sequence[str] = ()
 
 
 def recomputed_derivative(composite: Composite, tensors: Recomputed) -> Derivative:
@@ -53,7 +55,8 @@ def recomputed_derivative(composite: Composite, tensors: Recomputed) -> Derivati
         tensors: What the rule takes.
     """
     schema = composite.schema
-    unused = {schema.names[k] for k in schema.tensors} - {*tensors.saved, *tensors.copied}
+    unused = {schema.names[k] for k in schema.tensors} - {
+        *tensors.saved, *tensors.copied, *tensors.constant}
     given = [f"{name}_shape" if name in unused else name for name in schema.names]
     shapes = [k for k, name in enumerate(given) if name != schema.names[k]]
 
@@ -105,7 +108,9 @@ def recorded_at_once(composite: Composite, tensors: Recomputed, derivative: Deri
         key: A key of one device with ``AUTOGRAD``.
         next_path: Records the operators of the function, and serves all other calls.
     """
-    lead, copied = composite.schema.tensors[0], [composite.schema.names.index(name) for name in tensors.copied]
+    names = composite.schema.names
+    lead, constant = composite.schema.tensors[0], [names.index(name) for name in tensors.constant]
+    copied = [names.index(name) for name in (*tensors.copied, *tensors.constant)]
     below: Closure | None = None
 
     def run(*args: Any) -> Any:
@@ -117,13 +122,17 @@ def recorded_at_once(composite: Composite, tensors: Recomputed, derivative: Deri
 
     def at_once(*args: Any, **named: Any) -> Any:
         if ACTIVE or RECORDING_SLOW_PATHS or OVERRIDDEN_KERNELS or RECORDERS or VALUE_OBSERVERS or (
-                args[lead]._array.size > ELEMENTS):
+                not 0 < args[lead]._array.size <= ELEMENTS):
             return next_path(*args, **named)
         if not copied:
             return recorder(*args, *named.values())
         given = [*args, *named.values()]
+        for k in constant:
+            given[k] = cut(given[k])
+        if constant and not any(getattr(x, "_key", 0) & AUTOGRAD for x in given):
+            return run(*given)
         for k in copied:
-            if given[k] is not None:
+            if hasattr(given[k], "_key"):
                 given[k] = given[k].clone()
         return recorder(*given)
 

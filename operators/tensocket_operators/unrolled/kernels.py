@@ -15,7 +15,7 @@ from tensocket_core.dispatch.layers import highest
 from tensocket_core.dispatch.modes import thread_state
 from tensocket_core.dispatch.trace import Tracer
 from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK
-from tensocket_core.launch.path import LadderOperator, Planned, climb
+from tensocket_core.launch.path import HostKernel, LadderOperator, Planned, climb
 from tensocket_plugins.contract.errors import TensocketError
 from tensocket_plugins.contract.launch_recorder import (
     forbid_replay,
@@ -60,7 +60,10 @@ class _Kernels(Tracer):
     def _kernel(self, operator: Any, key: int, state: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
         """Return the closure of an operator that launches kernels."""
         if operator.body is not None or not isinstance(operator, LadderOperator):
-            return operator.rungs(key, state)[-1][1]  # type: ignore[no-any-return]
+            rungs = operator.rungs(key, state)
+            # The host paths of replayable composites launch kernels, or end the recording.
+            quick = [path for name, path in rungs if name == HostKernel.name and operator.replayable]
+            return quick[0] if quick else rungs[-1][1]  # type: ignore[no-any-return]
         call = operator.signature(key, state)
         if not may_round_freely() and not operator.rounds_alike(call, args):
             forbid_replay()
