@@ -149,9 +149,9 @@ def _counts(input: Any, dim: int, index: Any, include_self: bool) -> Any:
     return call(scatter_valid, base, dim, index, ones.new_ones(tuple(index.shape)), True)
 
 
-def _gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, index: Any, reduce: str,
-               include_self: bool) -> tuple[Any, Any]:
-    """Return the gradients of both arguments of a product, a largest or a smallest value."""
+def _gradients(grad: Any, wanted: tuple[bool, ...], result: Any, input: Any, src: Any, dim: int, index: Any,
+               reduce: str, include_self: bool) -> tuple[Any, None, Any]:
+    """Return the gradients of the tensors of a product, a largest or a smallest value."""
     own: Any
     if reduce == "prod":
         if not include_self:
@@ -167,7 +167,7 @@ def _gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, index: An
         given = theirs * call(gather_valid, share, dim, index)
     if not include_self:
         own = call(scatter_valid, own, dim, index, own.new_zeros(tuple(index.shape)), False)
-    return own, given
+    return own if wanted[0] else None, None, given if wanted[2] else None
 
 
 def _is_hole(value: Any) -> Any:
@@ -208,14 +208,7 @@ def _prod_gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, inde
     method=False,
     function=False,
     replayable=True,
-    derivative=Derivative(
-        input=lambda grad, result, input, src, dim, index, reduce, include_self: _gradients(
-            grad, result, input, src, dim, index, reduce, include_self
-        )[0],
-        src=lambda grad, result, input, src, dim, index, reduce, include_self: _gradients(
-            grad, result, input, src, dim, index, reduce, include_self
-        )[1],
-    ),
+    derivative=Derivative(_gradients),
 )
 def scatter_reduce_valid(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> Any:
     """Apply ``scatter_reduce`` to checked positions and a source of their shape."""

@@ -128,7 +128,13 @@ class Composite(LadderOperator):
             return recorded_at_once(self, self.recomputed, self.gradients, key, run)
         unrolled = self._climb(key & ~AUTOGRAD, self._body(key), (Unrolled(),))[0][1]
         faster = [path for path in self.paths if not isinstance(path, Unrolled)]
-        return self.recording(self._climb(key & ~AUTOGRAD, _unrecorded(unrolled, self.schema.lists), faster)[0][1], key)
+        return self.recording(self._climb(key & ~AUTOGRAD, self.unrecorded(unrolled), faster)[0][1], key)
+
+    def unrecorded(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Return ``run`` without recording. It receives detached tensors, which costs less than a mode that every
+        operator inside it reads; lists of tensors need the mode.
+        """
+        return _in_mode(run) if self.schema.lists else _detaching(run)
 
     def recording(self, below: Callable[..., Any], key: int) -> Callable[..., Any]:
         """Return ``below`` with recording, if the operator has its own derivative."""
@@ -185,19 +191,16 @@ class Composite(LadderOperator):
         return (*args[:at], args[at:], *[keywords[name] for name in self.schema.names[at + 1:]])
 
 
-def _unrecorded(body: Callable[..., Any], lists: bool) -> Callable[..., Any]:
-    """Return ``body`` without recording. It receives detached tensors, which costs less than a mode that every operator
-    inside it reads; lists of tensors need the mode.
-    """
+def _detaching(run: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **named: run(*map(cut, args), **{name: cut(x) for name, x in named.items()})
 
-    def run(*args: Any, **keywords: Any) -> Any:
-        return body(*map(cut, args), **{name: cut(x) for name, x in keywords.items()})
 
-    def run_in_mode(*args: Any, **keywords: Any) -> Any:
+def _in_mode(run: Callable[..., Any]) -> Callable[..., Any]:
+    def run_in_mode(*args: Any, **named: Any) -> Any:
         with thread_state(exclude=STATE.exclude | AUTOGRAD):
-            return body(*args, **keywords)
+            return run(*args, **named)
 
-    return run_in_mode if lists else run
+    return run_in_mode
 
 
 def composite(schema: str, *, method: bool | str = True, function: bool = True, namespace: str = "torch",

@@ -79,16 +79,15 @@ def _gradients(composite: Composite, grad: Any, inputs: list[int], args: list[An
     recorded = is_grad_enabled() and any(getattr(x, "_key", 0) & AUTOGRAD for x in (grad, *args))
     with set_grad_enabled(True):
         for k in inputs:
-            x = args[k]
-            # Another tensor for each argument: a tensor that is passed twice has two gradients.
-            args[k] = x.view_as(x) if recorded and x._key & AUTOGRAD else x.detach().requires_grad_()
+            x = args[k] if recorded and args[k]._key & AUTOGRAD else args[k].detach().requires_grad_()
+            # Another tensor for each argument: a tensor that is passed twice has two gradients. Passes to leaves add
+            # gradients in place, which recordings of launches do not contain.
+            args[k] = x.view_as(x) if recorded or is_recording() else x
         made = composite.invoke(composite.body, tuple(args))
         known: list[Any] = []
         if made._key & AUTOGRAD:
-            # Passes without a graph add gradients in place, which recordings of launches do not contain.
-            known = partial_gradients([made], [args[k] for k in inputs], [grad],
-                                      create_graph=recorded or is_recording())
-    found = dict(zip(inputs, known if recorded else map(cut, known), strict=False))
+            known = partial_gradients([made], [args[k] for k in inputs], [grad], create_graph=recorded)
+    found = dict(zip(inputs, known, strict=False))
     return tuple([found.get(k) for k in composite.schema.tensors])
 
 

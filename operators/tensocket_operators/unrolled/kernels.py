@@ -54,7 +54,7 @@ class _Kernels(Tracer):
         else:
             kernel = self._kernel(operator, below, state, args)
             if key & AUTOGRAD and operator.is_recorded:
-                kernel = operator.recording(kernel, key)
+                kernel = operator.recording(operator.unrecorded(kernel), key)
         return operator.invoke(kernel, args)
 
     def _kernel(self, operator: Any, key: int, state: Any, args: tuple[Any, ...]) -> Callable[..., Any]:

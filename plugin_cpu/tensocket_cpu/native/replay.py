@@ -43,7 +43,7 @@ _BYTES: Final = 1 << 20
 _BLOCKS: Final = 1 << 21
 #: The most operands and kernels of a call.
 _OPERANDS: Final = 16
-_CALLS: Final = 64
+_CALLS: Final = 256
 #: The most seconds of a call, which holds the interpreter's lock; beyond, the time between launches matters little.
 _LONGEST: Final = 1e-3
 #: The byte that fills memory before the trial of a call, and the number of such blocks for each result.

@@ -12,7 +12,7 @@ from tensocket_plugins.contract.dtypes import int64
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, IndexOutOfRange, ShapeError
 from tensocket_plugins.contract.launch_recorder import note_range
 
-from ...indexing.gather_scatter import gather_valid
+from ...indexing.gather_scatter import gather_valid, scatter_valid
 from ...kinds.composite import composite
 from ...kinds.recomputed import Recomputed
 from ...kinds.pointwise import Pointwise
@@ -190,7 +190,7 @@ def _label_gaps(input: Any, target: Any) -> tuple[Any, Any, Any]:
 def _label_margins_slope(grad: Any, input: Any, target: Any) -> Any:
     _, counts, index = _label_gaps(input, target)
     slopes = counts.to(input.dtype)
-    total = slopes.sum(1).scatter_add(1, index, -slopes.sum(2))
+    total = call(scatter_valid, slopes.sum(1), 1, index, -slopes.sum(2), True)
     return total * (grad / input.shape[1]).unsqueeze(1)
 
 

@@ -19,6 +19,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 
 from ...kinds.composite import composite
 from ...kinds.programs import Programs
+from ...kinds.recomputed import Recomputed
 from ...kinds.view import Custom
 from . import grid_kernel_cpu
 
@@ -182,7 +183,7 @@ def _sampled(operator: str, input: Any, grid: Any, mode: str, padding: str, alig
 
 @composite("grid_sample(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', "
            "bool? align_corners=None) -> Tensor", method=False, namespace="nn.functional", replayable=True,
-           hands_by_name=True)
+           hands_by_name=True, recomputed=Recomputed(saved=("input", "grid")))
 def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
                 align_corners: bool | None = None) -> Any:
     """Sample an image at the points of a grid.
@@ -219,19 +220,22 @@ _NUMBERED: Final = ("(Tensor input, Tensor grid, int interpolation_mode, int pad
                     "-> Tensor")
 
 
-@composite(f"grid_sampler{_NUMBERED}", method=False, replayable=True)
+@composite(f"grid_sampler{_NUMBERED}", method=False, replayable=True,
+           recomputed=Recomputed(saved=("input", "grid")))
 def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
     """Run ``grid_sample`` in two or three dimensions, with modes given by number."""
     return _by_number("grid_sampler", input, grid, input.ndim - 2, interpolation_mode, padding_mode, align_corners)
 
 
-@composite(f"grid_sampler_2d{_NUMBERED}", method=False, replayable=True)
+@composite(f"grid_sampler_2d{_NUMBERED}", method=False, replayable=True,
+           recomputed=Recomputed(saved=("input", "grid")))
 def grid_sampler_2d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
     """Run ``grid_sample`` of [B, C, H, W], with modes given by number."""
     return _by_number("grid_sampler_2d", input, grid, 2, interpolation_mode, padding_mode, align_corners)
 
 
-@composite(f"grid_sampler_3d{_NUMBERED}", method=False, replayable=True)
+@composite(f"grid_sampler_3d{_NUMBERED}", method=False, replayable=True,
+           recomputed=Recomputed(saved=("input", "grid")))
 def grid_sampler_3d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
     """Run ``grid_sample`` of [B, C, D, H, W], with modes given by number."""
     return _by_number("grid_sampler_3d", input, grid, 3, interpolation_mode, padding_mode, align_corners)
