@@ -56,7 +56,8 @@ def _choices(like: Any, size: int, count: int, repeated: bool) -> Any:
     return chosen
 
 
-@composite("combinations(Tensor input, int r=2, bool with_replacement=False) -> Tensor", method=False, recomputed=Recomputed())
+@composite("combinations(Tensor input, int r=2, bool with_replacement=False) -> Tensor", method=False,
+           recomputed=Recomputed())
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     """Return all choices of r elements of a vector in their order: (choices, r).
 

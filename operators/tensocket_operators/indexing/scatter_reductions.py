@@ -20,10 +20,10 @@ from tensocket_plugins.contract.errors import ArgumentError, UndefinedDtype
 
 from ..differentiation.delayed import DelayedError
 from ..kinds.composite import composite
-from ..kinds.recomputed import Recomputed
 from ..kinds.inplace import check_separate
 from ..kinds.pointwise import Pointwise
 from ..kinds.private import own
+from ..kinds.recomputed import Recomputed
 from ..reductions.value_checks import any_true
 from . import kernel
 from .gather_scatter import (

@@ -127,7 +127,7 @@ class Composite(LadderOperator):
                 return run
             return recorded_at_once(self, self.recomputed, self.gradients, key, run)
         unrolled = self._climb(key & ~AUTOGRAD, self._body(key), (Unrolled(),))[0][1]
-        faster = [path for path in self.paths if not isinstance(path, Unrolled)]
+        faster = tuple([path for path in self.paths if not isinstance(path, Unrolled)])
         return self.recording(self._climb(key & ~AUTOGRAD, self.unrecorded(unrolled), faster)[0][1], key)
 
     def unrecorded(self, run: Callable[..., Any]) -> Callable[..., Any]:

@@ -75,20 +75,40 @@ def recomputed_derivative(composite: Composite, tensors: Recomputed) -> Derivati
 
 def _gradients(composite: Composite, grad: Any, inputs: list[int], args: list[Any]) -> tuple[Any, ...]:
     """Return the gradients of the inputs of a composite, and None for its other tensors."""
-    # Plain passes do not turn recording off; nothing that they compute with requires a gradient.
-    recorded = is_grad_enabled() and any(getattr(x, "_key", 0) & AUTOGRAD for x in (grad, *args))
-    with set_grad_enabled(True):
-        for k in inputs:
-            x = args[k] if recorded and args[k]._key & AUTOGRAD else args[k].detach().requires_grad_()
-            # Another tensor for each argument: a tensor that is passed twice has two gradients. Passes to leaves add
-            # gradients in place, which recordings of launches do not contain.
-            args[k] = x.view_as(x) if recorded or is_recording() else x
-        made = composite.invoke(composite.body, tuple(args))
-        known: list[Any] = []
-        if made._key & AUTOGRAD:
-            known = partial_gradients([made], [args[k] for k in inputs], [grad], create_graph=recorded)
-    found = dict(zip(inputs, known, strict=False))
+    def run(*tensors: Any) -> Any:
+        for k, x in zip(inputs, tensors, strict=True):
+            args[k] = x
+        return composite.invoke(composite.body, tuple(args))
+
+    found = dict(zip(inputs, gradients_of(run, [args[k] for k in inputs], grad, args), strict=True))
     return tuple([found.get(k) for k in composite.schema.tensors])
+
+
+def gradients_of(run: Closure, inputs: Sequence[Any], grad: Any, others: Sequence[Any] = ()) -> list[Any]:
+    """Return the gradients of a function's tensors from that of its result; they can be differentiated.
+
+    Args:
+        run: The function, of the inputs alone.
+        inputs: Its tensors.
+        grad: The gradient of its result.
+        others: Further values that the function computes with.
+
+    Returns:
+        A gradient for each input; None for one that the result does not depend on.
+    """
+    # Plain passes do not turn recording off; nothing that they compute with requires a gradient.
+    recorded = is_grad_enabled() and any(getattr(x, "_key", 0) & AUTOGRAD for x in (grad, *inputs, *others))
+    tensors = []
+    with set_grad_enabled(True):
+        for given in inputs:
+            x = given if recorded and given._key & AUTOGRAD else given.detach().requires_grad_()
+            # Another tensor for each input: a tensor that is passed twice has two gradients. Passes to leaves add
+            # gradients in place, which recordings of launches do not contain.
+            tensors.append(x.view_as(x) if recorded or is_recording() else x)
+        made = run(*tensors)
+        if not made._key & AUTOGRAD:
+            return [None] * len(tensors)
+        return partial_gradients([made], tensors, [grad], create_graph=recorded)
 
 
 def cut(value: Any) -> Any:

@@ -79,7 +79,8 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> A
         return (input / lengths(input, p, dim, True).clamp_min(eps)).to(dtype)
 
 
-@composite("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", method=False, recomputed=Recomputed(saved=("x1", "x2")))
+@composite("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", method=False,
+           recomputed=Recomputed(saved=("x1", "x2")))
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """Return x1 · x2 / (max(‖x1‖, eps) * max(‖x2‖, eps)) along ``dim``, with broadcasting.
 

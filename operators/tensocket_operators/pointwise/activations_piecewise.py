@@ -17,8 +17,8 @@ from tensocket_core.launch.numbers import check_range, plain_number
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from ..kinds.composite import composite
-from ..kinds.recomputed import Recomputed
 from ..kinds.pointwise import Pointwise
+from ..kinds.recomputed import Recomputed
 from ..random import rand_like
 from .numeric import is_nan
 
@@ -308,7 +308,8 @@ def glu(input: Any, dim: int = -1) -> Any:
     return input.narrow(axis, 0, size // 2) * input.narrow(axis, size // 2, size // 2).sigmoid()
 
 
-@composite("softmin(Tensor input, int dim, *, dtype? dtype=None) -> Tensor", **_FUNCTION, recomputed=Recomputed(copied=("input",)))
+@composite("softmin(Tensor input, int dim, *, dtype? dtype=None) -> Tensor", **_FUNCTION,
+           recomputed=Recomputed(copied=("input",)))
 def softmin(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Return ``softmax(-input)``."""
     return (-input).softmax(dim, dtype=dtype)

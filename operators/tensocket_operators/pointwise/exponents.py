@@ -13,8 +13,8 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import UndefinedDtype
 
 from ..kinds.composite import composite
-from ..kinds.recomputed import Recomputed
 from ..kinds.pointwise import Pointwise
+from ..kinds.recomputed import Recomputed
 
 FrexpResult: Final = named_result("frexp", ("mantissa", "exponent"))
 #: Larger than any exponent that leaves a number finite and nonzero.

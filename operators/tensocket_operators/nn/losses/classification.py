@@ -130,7 +130,8 @@ def _soft_cross_entropy(
     "linear_cross_entropy(Tensor input, Tensor linear_weight, Tensor target, *, Tensor? linear_bias=None, "
     "Tensor? weight=None, any reduction='mean', int? ignore_index=None, float label_smoothing=0.0) -> Tensor",
     method=False,
-    namespace="nn.functional", hands_by_name=True, recomputed=Recomputed(saved=("input", "linear_weight", "target", "weight"), copied=("linear_bias",)))
+    namespace="nn.functional", hands_by_name=True,
+    recomputed=Recomputed(saved=("input", "linear_weight", "target", "weight"), copied=("linear_bias",)))
 def linear_cross_entropy(input: Any, linear_weight: Any, target: Any, *, linear_bias: Any = None, weight: Any = None,
                          reduction: Any = "mean", ignore_index: int | None = None,
                          label_smoothing: float = 0.0) -> Any:

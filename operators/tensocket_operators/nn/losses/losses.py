@@ -12,8 +12,8 @@ from tensocket_core.dispatch.derivative import Derivative
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from ...kinds.composite import composite
-from ...kinds.recomputed import Recomputed
 from ...kinds.pointwise import Pointwise
+from ...kinds.recomputed import Recomputed
 from ...reductions.value_checks import any_outside, any_true, value_range
 from ...unrolled.checks import declared, run_check
 
@@ -337,7 +337,8 @@ def poisson_nll_loss(input: Any, target: Any, log_input: bool = True, full: bool
 @composite(
     "gaussian_nll_loss(Tensor input, Tensor target, Operand var, bool full=False, float eps=1e-06, "
     "any reduction='mean') -> Tensor",
-    method=False, namespace="nn.functional", hands_by_name=True, recomputed=Recomputed(copied=("input", "target", "var")))
+    method=False, namespace="nn.functional", hands_by_name=True,
+    recomputed=Recomputed(copied=("input", "target", "var")))
 def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6,
                       reduction: Any = "mean") -> Any:
     """Return the negative log likelihood of ``target`` under normal distributions of mean ``input``, variance ``var``.

@@ -14,8 +14,8 @@ from tensocket_plugins.contract.launch_recorder import note_range
 
 from ...indexing.gather_scatter import gather_valid, scatter_valid
 from ...kinds.composite import composite
-from ...kinds.recomputed import Recomputed
 from ...kinds.pointwise import Pointwise
+from ...kinds.recomputed import Recomputed
 from ...reductions.value_checks import checked_range
 from ...unrolled.checks import declared, run_check
 from .losses import log_sigmoid, reduced, reduction_name
@@ -73,7 +73,8 @@ def _rows(operator: str, input: Any) -> Any:
 @composite(
     "multi_margin_loss(Tensor input, Tensor target, Scalar p=1, Scalar margin=1.0, Tensor? weight=None, "
     "any reduction='mean') -> Tensor",
-    method=False, namespace="nn.functional", hands_by_name=True, recomputed=Recomputed(saved=("input", "target", "weight")))
+    method=False, namespace="nn.functional", hands_by_name=True,
+    recomputed=Recomputed(saved=("input", "target", "weight")))
 def multi_margin_loss(input: Any, target: Any, p: float = 1, margin: float = 1.0, weight: Any = None,
                       reduction: Any = "mean") -> Any:
     """Return the sum over wrong classes i of max(0, margin - input[target] + input[i]) ** p, divided by their number C.
@@ -205,7 +206,8 @@ def label_margins(input: Any, target: Any) -> Any:
 
 @composite(
     "multilabel_soft_margin_loss(Tensor input, Tensor target, Tensor? weight=None, any reduction='mean') -> Tensor",
-    method=False, namespace="nn.functional", hands_by_name=True, recomputed=Recomputed(saved=("input", "target", "weight")))
+    method=False, namespace="nn.functional", hands_by_name=True,
+    recomputed=Recomputed(saved=("input", "target", "weight")))
 def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, reduction: Any = "mean") -> Any:
     """Return the binary cross entropy of sigmoid(input) for every class, averaged over the last dimension.
 
