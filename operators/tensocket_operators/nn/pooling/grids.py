@@ -12,7 +12,7 @@ from tensocket_core import functions
 from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
-from tensocket_core.dispatch.modes import ACTIVE, STATE
+from tensocket_core.dispatch.modes import STATE
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.keys import LAZY, WRAPPER, dtype_bit
 from tensocket_core.tensor import wrap
@@ -144,7 +144,7 @@ def _around(points: Any, sizes: tuple[int, ...], mode: str, padding: str, align_
 def _has_kernel(points: Any) -> bool:
     """Whether one kernel computes weights and positions: on processors with a code generator, for common dtypes."""
     # Modes and transforms receive the operators of the composition.
-    intercepted = ACTIVE and STATE.mask is None
+    intercepted = STATE.transforms or STATE.dispatch_modes
     return not intercepted and bool(_KERNEL.of(points._device_state)) and points.dtype in (
         dtypes.float32, dtypes.float64) and not points._key & (WRAPPER | LAZY)
 
