@@ -13,7 +13,7 @@ import tensocket as torch
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.recording import OVERRIDDEN_KERNELS
 from tensocket_operators.differentiation import replayed_rules
-from tensocket_operators.kinds import recomputed
+from tensocket_operators.unrolled import recomputed
 
 F = torch.nn.functional
 pytestmark = pytest.mark.usefixtures("fresh_tables", "fresh_rules")
@@ -89,7 +89,8 @@ def first_and_second(function: Callable[..., Any], inputs: list[Any]) -> list[An
 
 def assert_close(found: list[Any], wanted: list[Any]) -> None:
     for x, y in zip(found, wanted, strict=True):
-        assert x.shape == y.shape and x.dtype is y.dtype
+        assert x.shape == y.shape
+        assert x.dtype is y.dtype
         np.testing.assert_allclose(x.detach().numpy(), y.detach().numpy(), rtol=1e-10, atol=1e-12)
 
 

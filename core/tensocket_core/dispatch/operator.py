@@ -128,10 +128,6 @@ class Operator(AtenOverloads):
         """Return ``below``, a closure that runs this operator for a key, with recording."""
         return layers.record(self.derivative, below, key)
 
-    def unrecorded(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Return ``run`` for tensors that require a gradient, without recording what it calls; kernels are not."""
-        return run
-
     def resolve_device(self, key: int) -> Callable[..., Any]:
         """Return the closure for a key without layers.
 

@@ -11,7 +11,7 @@ from tensocket_core.promotion import result_type
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, DtypeError, ShapeError
 
 from ..kinds.composite import composite
-from ..kinds.recomputed import Recomputed
+from ..unrolled.recomputed import Recomputed
 from .selection import positions
 
 #: Number of elements from which finding a result takes long, so that its memory is allocated first.

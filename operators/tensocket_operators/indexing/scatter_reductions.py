@@ -23,8 +23,8 @@ from ..kinds.composite import composite
 from ..kinds.inplace import check_separate
 from ..kinds.pointwise import Pointwise
 from ..kinds.private import own
-from ..kinds.recomputed import Recomputed
 from ..reductions.value_checks import any_true
+from ..unrolled.recomputed import Recomputed
 from . import kernel
 from .gather_scatter import (
     check_reach,

@@ -22,8 +22,8 @@ from tensocket_core.launch.path import Entry, HostKernel, LadderOperator, Path, 
 from tensocket_plugins.contract.dtypes import DType
 
 from ..unrolled.fronts import unrolled
+from ..unrolled.recomputed import Recomputed, cut, recomputed_derivative, recorded_at_once
 from .noted_views import NotedViews
-from .recomputed import Recomputed, cut, recomputed_derivative, recorded_at_once
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -16,10 +16,10 @@ from tensocket_plugins.contract.dtypes import int64
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from ..kinds.composite import composite
-from ..kinds.recomputed import Recomputed
 from ..nn.losses.losses import reduced
 from ..reductions.reductions import length
 from ..reductions.value_checks import promoted_for_arithmetic
+from ..unrolled.recomputed import Recomputed
 
 _MATRIX_PRODUCT: Final = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
                           "donot_use_mm_for_euclid_dist")

@@ -18,8 +18,8 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 
 from ..kinds.composite import composite
 from ..kinds.pointwise import Pointwise
-from ..kinds.recomputed import Recomputed
 from ..random import rand_like
+from ..unrolled.recomputed import Recomputed
 from .numeric import is_nan
 
 _FUNCTION: Final[dict[str, Any]] = {"method": False, "namespace": "nn.functional"}

@@ -14,7 +14,7 @@ from tensocket_plugins.contract.errors import UndefinedDtype
 
 from ..kinds.composite import composite
 from ..kinds.pointwise import Pointwise
-from ..kinds.recomputed import Recomputed
+from ..unrolled.recomputed import Recomputed
 
 FrexpResult: Final = named_result("frexp", ("mantissa", "exponent"))
 #: Larger than any exponent that leaves a number finite and nonzero.

@@ -12,7 +12,7 @@ from tensocket_plugins.contract.dtypes import bool_, int64
 from tensocket_plugins.contract.errors import ArgumentError, DimensionError, DtypeError, ShapeError
 
 from ..kinds.composite import composite
-from ..kinds.recomputed import Recomputed
+from ..unrolled.recomputed import Recomputed
 from .value_checks import promoted_for_arithmetic
 
 # ------------------------------------------------------------------------------------------------------- covariances

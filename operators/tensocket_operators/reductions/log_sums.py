@@ -15,7 +15,7 @@ from tensocket_core.promotion import number_dtype
 
 from ..kinds.composite import composite
 from ..kinds.normalized_row import RowOperator
-from ..kinds.recomputed import Recomputed
+from ..unrolled.recomputed import Recomputed
 from .reductions import count_of
 from .value_checks import promoted_for_arithmetic
 

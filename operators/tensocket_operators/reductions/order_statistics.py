@@ -25,11 +25,11 @@ from tensocket_plugins.contract.errors import (
 from ..indexing.gather_scatter import gather_valid
 from ..indexing.selection import positions
 from ..kinds.composite import composite
-from ..kinds.recomputed import Recomputed
 from ..kinds.view import Custom
 from ..scans.scans import found_derivative, gather_found
 from ..sorting.sorting import selection
 from ..unrolled.checks import declared, run_check
+from ..unrolled.recomputed import Recomputed
 from . import mode_kernel_cpu
 from .value_checks import any_outside
 

@@ -54,7 +54,8 @@ class _Kernels(Tracer):
         else:
             kernel = self._kernel(operator, below, state, args)
             if key & AUTOGRAD and operator.is_recorded:
-                kernel = operator.recording(operator.unrecorded(kernel), key)
+                run = operator.unrecorded(kernel) if operator.kind == "composite" else kernel
+                kernel = operator.recording(run, key)
         return operator.invoke(kernel, args)
 
     def _kernel(self, operator: Any, key: int, state: Any, args: tuple[Any, ...]) -> Callable[..., Any]:

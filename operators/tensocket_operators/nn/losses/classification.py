@@ -9,7 +9,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 from tensocket_plugins.contract.launch_recorder import forbid_replay
 
 from ...kinds.composite import composite
-from ...kinds.recomputed import Recomputed
+from ...unrolled.recomputed import Recomputed
 from .losses import reduced, reduction_name
 from .nll import classified
 

@@ -13,9 +13,9 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 
 from ...kinds.composite import composite
 from ...kinds.pointwise import Pointwise
-from ...kinds.recomputed import Recomputed
 from ...reductions.value_checks import any_outside, any_true, value_range
 from ...unrolled.checks import declared, run_check
+from ...unrolled.recomputed import Recomputed
 
 _HALF_LOG_2PI: Final = 0.5 * math.log(2 * math.pi)
 #: Reductions in the order of PyTorch's numbers.

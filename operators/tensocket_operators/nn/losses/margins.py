@@ -15,9 +15,9 @@ from tensocket_plugins.contract.launch_recorder import note_range
 from ...indexing.gather_scatter import gather_valid, scatter_valid
 from ...kinds.composite import composite
 from ...kinds.pointwise import Pointwise
-from ...kinds.recomputed import Recomputed
 from ...reductions.value_checks import checked_range
 from ...unrolled.checks import declared, run_check
+from ...unrolled.recomputed import Recomputed
 from .losses import log_sigmoid, reduced, reduction_name
 
 soft_margin_terms: Final = Pointwise(

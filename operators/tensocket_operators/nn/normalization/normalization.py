@@ -16,8 +16,8 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from ...kinds.composite import composite
-from ...kinds.recomputed import Recomputed
 from ...reductions.value_checks import promoted_for_arithmetic
+from ...unrolled.recomputed import Recomputed
 from .grouped_norms import normalize_parts
 from .row_norms import normalize_rms, normalize_rows
 

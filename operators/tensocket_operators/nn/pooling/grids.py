@@ -22,8 +22,8 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 from ...kinds.composite import composite
 from ...kinds.private import private
 from ...kinds.programs import Programs, processors_only
-from ...kinds.recomputed import Recomputed, gradients_of
 from ...kinds.view import Custom
+from ...unrolled.recomputed import Recomputed, gradients_of
 from . import grid_kernel_cpu
 
 _MODES: Final = ("bilinear", "nearest", "bicubic")

@@ -25,7 +25,7 @@ from tensocket_plugins.contract.launch_recorder import RECORDERS, is_recording
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
 
 if TYPE_CHECKING:
-    from .composite import Composite
+    from ..kinds.composite import Composite
 
 Closure = Callable[..., Any]
 #: Most elements of the first tensor: computing them again takes less time than one node.
@@ -52,7 +52,7 @@ def recomputed_derivative(composite: Composite, tensors: Recomputed) -> Derivati
 
     Args:
         composite: A function that changes no argument and returns one new tensor.
-        tensors: What the rule takes.
+        tensors: The tensors that the rule takes.
     """
     schema = composite.schema
     unused = {schema.names[k] for k in schema.tensors} - {
@@ -67,7 +67,8 @@ def recomputed_derivative(composite: Composite, tensors: Recomputed) -> Derivati
         return _gradients(composite, grad, [k for k in inputs if inputs[k]], values)
 
     scope: dict[str, Any] = {"rule": rule}
-    exec(f"def joint(grad, wanted, {', '.join(given)}):\n    return rule(grad, wanted, [{', '.join(given)}])", scope)
+    text = f"def joint(grad, wanted, {', '.join(given)}):\n    return rule(grad, wanted, [{', '.join(given)}])\n"
+    exec(compile(text, __file__, "exec"), scope)
     derivative = Derivative(scope["joint"])
     derivative.bind(schema)
     return derivative
@@ -122,7 +123,7 @@ def recorded_at_once(composite: Composite, tensors: Recomputed, derivative: Deri
 
     Args:
         composite: The operator.
-        tensors: What its rule takes.
+        tensors: The tensors that its rule takes.
         derivative: Its gradients.
         key: A key of one device with ``AUTOGRAD``.
         next_path: Records the operators of the function, and serves all other calls.
