@@ -28,8 +28,10 @@ Rule = Callable[..., Any]
 #: Calls of a rule with tensors of the same keys before launches are recorded: kernels may have to be compiled then,
 #: which takes as long as some thousand calls, and most programs call few rules often.
 PATIENCE = 50
-#: Seconds of such calls after which launches are recorded earlier: slow rules have many launches.
-_SECONDS: Final = 5e-3
+#: Seconds for which a call counts as one; a slower call counts as several, since its replay saves as much more, but at
+#: most as so many, since the first calls compile operators.
+_CALL_SECONDS: Final = 20e-6
+_MOST_CALLS: Final = 10
 _INTEGERS: Final = frozenset({int})
 #: Tuples of integers, and of bools, by their values: replays compare arguments by identity. They are emptied when full.
 _SIZES: Final[BoundedCache[tuple[int, ...], tuple[int, ...]]] = BoundedCache(1024)
@@ -71,7 +73,7 @@ class _ReplayedRule:
         #: By the number of gradients, the positions of operands that are numbers, and the keys of all tensors; bounded
         #: by their combinations.
         self._replays: dict[tuple[int, int, int], Rule] = {}
-        self._calls: dict[tuple[int, int, int], tuple[int, float]] = {}
+        self._calls: dict[tuple[int, int, int], float] = {}
 
     def run(self, grad: Any, *saved: Any) -> Any:
         """Return what the rule returns."""
@@ -94,12 +96,11 @@ class _ReplayedRule:
         place = len(grads), numbers, key
         replay = self._replays.get(place)
         if replay is None:
-            calls, seconds = self._calls.get(place, (0, 0.0))
-            # Devices have compiled these kernels already.
-            if calls < (PATIENCE if resident else CALLS) and seconds < _SECONDS:
-                began = perf_counter()
+            calls = self._calls.get(place, 0.0)
+            if calls < (PATIENCE if resident else CALLS):  # devices have compiled these kernels already
+                begin = perf_counter()
                 made = self._rule(grad, *saved)
-                self._calls[place] = calls + 1, seconds + perf_counter() - began if calls else 0.0
+                self._calls[place] = calls + max(1.0, min((perf_counter() - begin) / _CALL_SECONDS, _MOST_CALLS))
                 return made
             replay = self._replays[place] = self._make(len(grads), numbers, key, len(saved))
         given = list(saved)

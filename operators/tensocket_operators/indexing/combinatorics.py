@@ -11,6 +11,7 @@ from tensocket_core.promotion import result_type
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, DtypeError, ShapeError
 
 from ..kinds.composite import composite
+from ..unrolled.recomputed import Recomputed
 from .selection import positions
 
 #: Number of elements from which finding a result takes long, so that its memory is allocated first.
@@ -55,7 +56,8 @@ def _choices(like: Any, size: int, count: int, repeated: bool) -> Any:
     return chosen
 
 
-@composite("combinations(Tensor input, int r=2, bool with_replacement=False) -> Tensor", method=False)
+@composite("combinations(Tensor input, int r=2, bool with_replacement=False) -> Tensor", method=False,
+           recomputed=Recomputed())
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     """Return all choices of r elements of a vector in their order: (choices, r).
 

@@ -24,6 +24,7 @@ from ..kinds.inplace import check_separate
 from ..kinds.pointwise import Pointwise
 from ..kinds.private import own
 from ..reductions.value_checks import any_true
+from ..unrolled.recomputed import Recomputed
 from . import kernel
 from .gather_scatter import (
     check_reach,
@@ -148,9 +149,9 @@ def _counts(input: Any, dim: int, index: Any, include_self: bool) -> Any:
     return call(scatter_valid, base, dim, index, ones.new_ones(tuple(index.shape)), True)
 
 
-def _gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, index: Any, reduce: str,
-               include_self: bool) -> tuple[Any, Any]:
-    """Return the gradients of both arguments of a product, a largest or a smallest value."""
+def _gradients(grad: Any, wanted: tuple[bool, ...], result: Any, input: Any, src: Any, dim: int, index: Any,
+               reduce: str, include_self: bool) -> tuple[Any, None, Any]:
+    """Return the gradients of the tensors of a product, a largest or a smallest value."""
     own: Any
     if reduce == "prod":
         if not include_self:
@@ -166,7 +167,7 @@ def _gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, index: An
         given = theirs * call(gather_valid, share, dim, index)
     if not include_self:
         own = call(scatter_valid, own, dim, index, own.new_zeros(tuple(index.shape)), False)
-    return own, given
+    return own if wanted[0] else None, None, given if wanted[2] else None
 
 
 def _is_hole(value: Any) -> Any:
@@ -207,14 +208,7 @@ def _prod_gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, inde
     method=False,
     function=False,
     replayable=True,
-    derivative=Derivative(
-        input=lambda grad, result, input, src, dim, index, reduce, include_self: _gradients(
-            grad, result, input, src, dim, index, reduce, include_self
-        )[0],
-        src=lambda grad, result, input, src, dim, index, reduce, include_self: _gradients(
-            grad, result, input, src, dim, index, reduce, include_self
-        )[1],
-    ),
+    derivative=Derivative(_gradients),
 )
 def scatter_reduce_valid(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> Any:
     """Apply ``scatter_reduce`` to checked positions and a source of their shape."""
@@ -230,8 +224,7 @@ def _at_valid(input: Any, dim: int, index: Any, src: Any, reduce: str, include_s
 
 @composite(
     "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
-    replayable=True
-)
+    replayable=True, recomputed=Recomputed(copied=("input", "src"), saved=("index",)))
 def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
     """Return a copy of the tensor with the values of ``src`` that share a position reduced.
 
@@ -267,8 +260,7 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
 
 @composite(
     "index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
-    replayable=True
-)
+    replayable=True, recomputed=Recomputed(copied=("input", "source"), saved=("index",)))
 def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     """Return a copy of the tensor with the slices of ``source`` that share a position of a dimension reduced.
 

@@ -22,6 +22,7 @@ from tensocket_core.launch.path import Entry, HostKernel, LadderOperator, Path, 
 from tensocket_plugins.contract.dtypes import DType
 
 from ..unrolled.fronts import unrolled
+from ..unrolled.recomputed import Recomputed, cut, recomputed_derivative, recorded_at_once
 from .noted_views import NotedViews
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -122,6 +123,8 @@ class Composite(LadderOperator):
         replayable: Whether it only launches kernels; see ``launch.replay``.
         lazy: Whether the body takes lazily conjugated tensors as they are; other bodies receive resolved ones.
         variadic: Name of the parameter that collects positional arguments.
+        recomputed: The tensors that small calls save as one node; see the module ``recomputed``.
+        gradients: The derivative of such calls.
     """
 
     kind = "composite"
@@ -129,7 +132,7 @@ class Composite(LadderOperator):
 
     def __init__(self, schema: str, body: Callable[..., Any], *, host_path: HostPath | None = None,
                  replayable: bool = False, by_layout: bool | Literal["owners"] = True,
-                 lazy: bool = False, **record: Any) -> None:
+                 lazy: bool = False, recomputed: Recomputed | None = None, **record: Any) -> None:
         super().__init__(schema, body.__doc__ or "", **record)
         self.body: Callable[..., Any] = body
         self.host_path = host_path
@@ -141,6 +144,8 @@ class Composite(LadderOperator):
         self.positional = code.co_argcount
         self.variadic = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if (
             code.co_flags & _VARIADIC) else ""
+        self.recomputed = recomputed
+        self.gradients = None if recomputed is None else recomputed_derivative(self, recomputed)
         if replayable and (code.co_kwonlyargcount or self.variadic):
             self.paths = tuple([_ReplayByPosition() if type(path) is Replay else path for path in self.paths])
         if replayable and "any" in self.schema.results:
@@ -159,13 +164,26 @@ class Composite(LadderOperator):
     def recorded(self, key: int) -> Callable[..., Any]:
         """Return the function: autograd records the calls inside it. With its own derivative, these run unrecorded."""
         if self.derivative is None:
-            return self._climb(key, self._body(key), (HostKernel(), Unrolled()))[0][1]
-        below = key & ~AUTOGRAD
-        run = self._climb(below, _unrecorded(self._body(key), self.schema.lists), self.paths)[0][1]
-        if self.positional == len(self.schema.names):
-            return record(self.derivative, run, key)
+            run = self._climb(key, self._body(key), (HostKernel(), Unrolled()))[0][1]
+            if self.recomputed is None or self.gradients is None or key & LAZY or not key & DEVICE_MASK:
+                return run
+            return recorded_at_once(self, self.recomputed, self.gradients, key, run)
+        unrolled = self._climb(key & ~AUTOGRAD, self._body(key), (Unrolled(),))[0][1]
+        faster = tuple([path for path in self.paths if not isinstance(path, Unrolled)])
+        return self.recording(self._climb(key & ~AUTOGRAD, self.unrecorded(unrolled), faster)[0][1], key)
+
+    def unrecorded(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Return ``run`` without recording. It receives detached tensors, which costs less than a mode that every
+        operator inside it reads; lists of tensors need the mode.
+        """
+        return _in_mode(run) if self.schema.lists else _detaching(run)
+
+    def recording(self, below: Callable[..., Any], key: int) -> Callable[..., Any]:
+        """Return ``below`` with recording, if the operator has its own derivative."""
+        if self.derivative is None or self.positional == len(self.schema.names):
+            return record(self.derivative, below, key)
         # Recorders take all arguments by position.
-        recorder = record(self.derivative, lambda *args: self.invoke(run, args), key)
+        recorder = record(self.derivative, lambda *args: self.invoke(below, args), key)
         return lambda *args, **named: recorder(*args, *named.values())
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
@@ -215,35 +233,28 @@ class Composite(LadderOperator):
         return (*args[:at], args[at:], *[keywords[name] for name in self.schema.names[at + 1:]])
 
 
-def _unrecorded(body: Callable[..., Any], lists: bool) -> Callable[..., Any]:
-    """Return ``body`` without recording. It receives detached tensors, which costs less than a mode that every operator
-    inside it reads; lists of tensors need the mode.
-    """
+def _detaching(run: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **named: run(*map(cut, args), **{name: cut(x) for name, x in named.items()})
 
-    def run(*args: Any, **keywords: Any) -> Any:
-        return body(*map(_cut, args), **{name: _cut(x) for name, x in keywords.items()})
 
-    def run_in_mode(*args: Any, **keywords: Any) -> Any:
+def _in_mode(run: Callable[..., Any]) -> Callable[..., Any]:
+    def run_in_mode(*args: Any, **named: Any) -> Any:
         with thread_state(exclude=STATE.exclude | AUTOGRAD):
-            return body(*args, **keywords)
+            return run(*args, **named)
 
-    return run_in_mode if lists else run
-
-
-def _cut(value: Any) -> Any:
-    return value._cut() if getattr(value, "_key", 0) & AUTOGRAD else value
+    return run_in_mode
 
 
 def composite(schema: str, *, method: bool | str = True, function: bool = True, namespace: str = "torch",
               aliases: tuple[str, ...] = (), dunder: tuple[str, ...] = (), host_path: HostPath | None = None,
               derivative: Derivative | None = None, replayable: bool = False,
               by_layout: bool | Literal["owners"] = True, lazy: bool = False, hands_by_name: bool = False,
-              kind: type[Composite] = Composite) -> Callable[[F], F]:
+              recomputed: Recomputed | None = None, kind: type[Composite] = Composite) -> Callable[[F], F]:
     """Register a function as an operator; its docstring is the operator's documentation.
 
     With ``by_layout``, views that the function returns follow from the layout of its first argument and from the other
     arguments: not from random numbers, or positions in memory. ``"owners"``: they do if the tensor owns its memory.
-    ``kind`` is the operator's class.
+    With ``recomputed``, small calls are one node of the graph. ``kind`` is the operator's class.
 
     Raises:
         ValueError: The name is taken, or the schema's parameters are not the function's.
@@ -252,7 +263,7 @@ def composite(schema: str, *, method: bool | str = True, function: bool = True, 
     def register(run: F) -> F:
         item = kind(schema, run, method=method, function=function, namespace=namespace, aliases=aliases, dunder=dunder,
                     host_path=host_path, derivative=derivative, replayable=replayable, by_layout=by_layout, lazy=lazy,
-                    hands_by_name=hands_by_name)
+                    hands_by_name=hands_by_name, recomputed=recomputed)
         code = run.__code__
         names = [*code.co_varnames[: code.co_argcount], *([item.variadic] if item.variadic else ()),
                  *code.co_varnames[code.co_argcount: code.co_argcount + code.co_kwonlyargcount]]

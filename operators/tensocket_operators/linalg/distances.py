@@ -19,6 +19,7 @@ from ..kinds.composite import composite
 from ..nn.losses.losses import reduced
 from ..reductions.reductions import length
 from ..reductions.value_checks import promoted_for_arithmetic
+from ..unrolled.recomputed import Recomputed
 
 _MATRIX_PRODUCT: Final = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
                           "donot_use_mm_for_euclid_dist")
@@ -78,7 +79,8 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> A
         return (input / lengths(input, p, dim, True).clamp_min(eps)).to(dtype)
 
 
-@composite("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", method=False)
+@composite("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", method=False,
+           recomputed=Recomputed(saved=("x1", "x2")))
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """Return x1 · x2 / (max(‖x1‖, eps) * max(‖x2‖, eps)) along ``dim``, with broadcasting.
 
@@ -123,7 +125,7 @@ def dist(input: Any, other: Any, p: float = 2) -> Any:
         return lengths(difference.reshape(-1), p, 0)
 
 
-@composite("pdist(Tensor input, float p=2.0) -> Tensor", method=False)
+@composite("pdist(Tensor input, float p=2.0) -> Tensor", method=False, recomputed=Recomputed(saved=("input",)))
 def pdist(input: Any, p: float = 2.0) -> Any:
     """Return the p-norms of the differences of all pairs of rows i < j of a matrix, in row-major order of the pairs.
 
@@ -219,8 +221,7 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
 @composite(
     "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, any reduction='mean') -> "
     "Tensor",
-    method=False,
-)
+    method=False, recomputed=Recomputed(saved=("input1", "input2"), constant=("target",)))
 def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: Any = "mean") -> Any:
     """Return 1 - cos where the target is 1, max(0, cos - margin) where it is -1; cos is that of the inputs' angle.
 

@@ -19,6 +19,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 from ..kinds.composite import composite
 from ..kinds.pointwise import Pointwise
 from ..random import rand_like
+from ..unrolled.recomputed import Recomputed
 from .numeric import is_nan
 
 _FUNCTION: Final[dict[str, Any]] = {"method": False, "namespace": "nn.functional"}
@@ -307,7 +308,8 @@ def glu(input: Any, dim: int = -1) -> Any:
     return input.narrow(axis, 0, size // 2) * input.narrow(axis, size // 2, size // 2).sigmoid()
 
 
-@composite("softmin(Tensor input, int dim, *, dtype? dtype=None) -> Tensor", **_FUNCTION)
+@composite("softmin(Tensor input, int dim, *, dtype? dtype=None) -> Tensor", **_FUNCTION,
+           recomputed=Recomputed(copied=("input",)))
 def softmin(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Return ``softmax(-input)``."""
     return (-input).softmax(dim, dtype=dtype)

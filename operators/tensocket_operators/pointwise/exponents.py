@@ -14,6 +14,7 @@ from tensocket_plugins.contract.errors import UndefinedDtype
 
 from ..kinds.composite import composite
 from ..kinds.pointwise import Pointwise
+from ..unrolled.recomputed import Recomputed
 
 FrexpResult: Final = named_result("frexp", ("mantissa", "exponent"))
 #: Larger than any exponent that leaves a number finite and nonzero.
@@ -94,7 +95,7 @@ scaled: Final[Pointwise] = Pointwise(
                           other=lambda grad, other: grad.new_zeros(other.shape)))
 
 
-@composite("ldexp(Tensor input, Tensor other) -> Tensor")
+@composite("ldexp(Tensor input, Tensor other) -> Tensor", recomputed=Recomputed(saved=("input", "other")))
 def ldexp(input: Any, other: Any) -> Any:
     """Return ``input * 2 ** other``, rounded once if exponents are integral; floats keep their dtype."""
     if other.dtype.category > 1 or input.dtype.category > 2:

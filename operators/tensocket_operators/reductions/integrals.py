@@ -12,6 +12,7 @@ from tensocket_plugins.contract.dtypes import bool_, int64
 from tensocket_plugins.contract.errors import ArgumentError, DimensionError, DtypeError, ShapeError
 
 from ..kinds.composite import composite
+from ..unrolled.recomputed import Recomputed
 from .value_checks import promoted_for_arithmetic
 
 # ------------------------------------------------------------------------------------------------------- covariances
@@ -149,7 +150,7 @@ def _check_spacing(operator: str, x: Any, dx: Any) -> None:
 
 
 @composite("trapezoid(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1) -> Tensor", method=False,
-           aliases=("trapz",))
+           aliases=("trapz",), recomputed=Recomputed(copied=("y", "x")))
 def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
     """Integrate sampled values by the trapezoid rule; the samples are at ``x``, or ``dx`` (by default 1) apart."""
     _check_spacing("trapezoid", x, dx)
@@ -158,7 +159,8 @@ def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) 
     return total if dx is None or dx == 1 else total * dx
 
 
-@composite("cumulative_trapezoid(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1) -> Tensor", method=False)
+@composite("cumulative_trapezoid(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1) -> Tensor", method=False,
+           recomputed=Recomputed(copied=("y", "x")))
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
     """Return the running integral of sampled values by the trapezoid rule, with one element less than samples."""
     _check_spacing("cumulative_trapezoid", x, dx)
@@ -170,7 +172,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim:
 # ------------------------------------------------------------------------------------------------------ bounded slices
 
 
-@composite("renorm(Tensor input, Scalar p, int dim, Scalar maxnorm) -> Tensor")
+@composite("renorm(Tensor input, Scalar p, int dim, Scalar maxnorm) -> Tensor", recomputed=Recomputed(saved=("input",)))
 def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
     """Scale down the slices along a dimension whose p-norm is greater than maxnorm to that norm.
 

@@ -15,6 +15,7 @@ from tensocket_core.promotion import number_dtype
 
 from ..kinds.composite import composite
 from ..kinds.normalized_row import RowOperator
+from ..unrolled.recomputed import Recomputed
 from .reductions import count_of
 from .value_checks import promoted_for_arithmetic
 
@@ -40,7 +41,7 @@ log_total: Final = RowOperator(
     derivative=Derivative(input=_log_total_gradient))
 
 
-@composite("logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor")
+@composite("logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor", recomputed=Recomputed(saved=("input",)))
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     """log(sum(exp(input))), without overflow."""
     axes = normalize_axes("logsumexp", dim, input.ndim)

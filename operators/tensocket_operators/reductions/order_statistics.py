@@ -29,6 +29,7 @@ from ..kinds.view import Custom
 from ..scans.scans import found_derivative, gather_found
 from ..sorting.sorting import selection
 from ..unrolled.checks import declared, run_check
+from ..unrolled.recomputed import Recomputed
 from . import mode_kernel_cpu
 from .value_checks import any_outside
 
@@ -306,7 +307,7 @@ def _quantile(name: str, input: Any, q: Any, dim: int | None, keepdim: bool, int
 
 
 @composite("quantile(Tensor input, Operand q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> "
-           "Tensor")
+           "Tensor", recomputed=Recomputed(copied=("input", "q")))
 def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
              interpolation: str = "linear") -> Any:
     """Return the q-quantiles of the elements, along a dimension or of all; NaN if an element is.
@@ -330,7 +331,7 @@ def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, 
 
 
 @composite("nanquantile(Tensor input, Operand q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> "
-           "Tensor")
+           "Tensor", recomputed=Recomputed(copied=("input", "q")))
 def nanquantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
                 interpolation: str = "linear") -> Any:
     """Return the ``quantile`` of the elements that are not NaN; NaN where all are NaN."""

@@ -21,6 +21,7 @@ from tensocket_core.tensor import Size
 from tensocket_plugins.contract.dtypes import int64
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
+from ..indexing.gather_scatter import rows_index, scatter_valid
 from ..kinds.composite import composite
 from ..kinds.view import View
 from ..reductions.value_checks import writable_copy
@@ -55,7 +56,8 @@ def fold_windows(grad: Any, shape: tuple[int, ...], dimension: int, size: int, s
     places = (first.unsqueeze(1) + grad.new_arange(0, size, 1)).reshape(-1)
     moved = grad.movedim(-1, axis + 1)
     merged = moved.reshape((*moved.shape[:axis], count * size, *moved.shape[axis + 2:]))
-    return grad.new_zeros(shape).index_add(axis, places, merged)
+    index = rows_index(places, tuple(merged.shape), axis)
+    return call(scatter_valid, grad.new_zeros(shape), axis, index, merged, True)
 
 
 unfold: Final = View(

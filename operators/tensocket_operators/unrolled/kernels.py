@@ -14,8 +14,8 @@ from tensocket_core.device import BY_KEY
 from tensocket_core.dispatch.layers import highest
 from tensocket_core.dispatch.modes import thread_state
 from tensocket_core.dispatch.trace import Tracer
-from tensocket_core.keys import DEVICE_MASK, DTYPE_MASK
-from tensocket_core.launch.path import LadderOperator, Planned, Replay, climb
+from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK
+from tensocket_core.launch.path import HostKernel, LadderOperator, Planned, climb
 from tensocket_plugins.contract.errors import TensocketError
 from tensocket_plugins.contract.launch_recorder import (
     forbid_replay,
@@ -46,21 +46,29 @@ class _Kernels(Tracer):
 
     def operator(self, operator: Any, key: int, kernel: Any, args: tuple[Any, ...]) -> Any:
         """Call the plan of an operator, or its reference; composites call operators that come here."""
-        state = BY_KEY.get(key & DEVICE_MASK)
-        if highest(key) is not None:
-            forbid_replay()  # a layer above the device handles other objects than arrays
+        below, state = key & ~AUTOGRAD, BY_KEY.get(key & DEVICE_MASK)
+        if highest(below) is not None:
+            forbid_replay()  # a layer above autograd handles other objects than arrays
         elif state is None or not key & DTYPE_MASK:
             pass
-        elif operator.body is None and isinstance(operator, LadderOperator):
-            call = operator.signature(key, state)
-            if not may_round_freely() and not operator.rounds_alike(call, args):
-                forbid_replay()
-            kernel = climb(operator, call, operator.compose(call), (Planned(),))[0][1]
         else:
-            (fastest, _), *others = rungs = operator.rungs(key, state)
-            # Closures that replays record launch kernels; other shortcuts may not.
-            kernel = (others[0] if fastest == Replay.name else rungs[-1])[1]
+            kernel = self._kernel(operator, below, state, args)
+            if key & AUTOGRAD and operator.is_recorded:
+                run = operator.unrecorded(kernel) if operator.kind == "composite" else kernel
+                kernel = operator.recording(run, key)
         return operator.invoke(kernel, args)
+
+    def _kernel(self, operator: Any, key: int, state: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
+        """Return the closure of an operator that launches kernels."""
+        if operator.body is not None or not isinstance(operator, LadderOperator):
+            rungs = operator.rungs(key, state)
+            # The host paths of replayable composites launch kernels, or end the recording.
+            quick = [path for name, path in rungs if name == HostKernel.name and operator.replayable]
+            return quick[0] if quick else rungs[-1][1]  # type: ignore[no-any-return]
+        call = operator.signature(key, state)
+        if not may_round_freely() and not operator.rounds_alike(call, args):
+            forbid_replay()
+        return climb(operator, call, operator.compose(call), (Planned(),))[0][1]
 
     def helper(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Call a function that checks values or marks tensors.

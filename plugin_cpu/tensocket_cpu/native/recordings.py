@@ -158,7 +158,7 @@ class Recording:
         if any(x.size and ("result", number) not in written for number, x in enumerate(made.arrays)):
             raise RecordingRefused("a result that no kernel wrote")
         self.zeros = [self._zero(x, number) for x, number, _ in recorder.zeros]
-        self.ranges = [self._range(known, operands) for known in recorder.ranges if not self._is_fixed(known.array)]
+        self.ranges = [self._range(known, operands) for known in recorder.ranges if not self._is_settled(known)]
 
     def _own(self, first: int, nbytes: int, place: Place) -> None:
         if any(first < end and begin < first + nbytes for begin, end, _ in self._owned):
@@ -212,9 +212,14 @@ class Recording:
             raise RecordingRefused("an element that changes, or is none of a launch's own")
         return place, nbytes
 
-    def _is_fixed(self, x: Array) -> bool:
-        """Whether an array is part of a declared constant, whose elements were checked once for all calls."""
-        return any(begin <= address_of(x) and address_of(x) + span(x) <= end for begin, end, _ in self._declared)
+    def _is_settled(self, known: ValueRange) -> bool:
+        """Whether no replay has to check a range: of a declared constant, whose elements were checked once for all
+        calls, or of positions that a kernel wrote and callers guarantee.
+        """
+        first, end = address_of(known.array), address_of(known.array) + span(known.array)
+        blocks = [] if known.checked else [(a, b) for a, b, place in self._owned if place.kind == "block"]
+        fixed = [(a, b) for a, b, _ in self._declared]
+        return any(a <= first and end <= b for a, b in (*fixed, *blocks))
 
     def _range(self, known: ValueRange, operands: Sequence[Array | None]) -> Range:
         x = known.array

@@ -41,6 +41,8 @@ def unpooled(dims: int) -> Callable[..., Any]:
 Case = tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]
 RECORDS: dict[str, Case] = {
     "resample": (record("resample", -2, linear_taps(3, 4, False, None, True)), (IMAGE,)),
+    "grid_points": (lambda g: call(OPERATORS["grid_points"], g.tanh(), (2, 3), "bilinear", "border", False)[0],
+                    ((1, 2, 2),)),
     "fold_columns": (record("fold_columns", WINDOWS), ((1, 3, 2),)),
     "unfold_columns": (record("unfold_columns", WINDOWS), ((1, 4),)),
     "pool_max": (record("pool_max", WINDOWS, first=True), ((1, 4),)),
@@ -96,6 +98,8 @@ COMPOSED: dict[str, Case] = {
     "grid_sampler": (lambda x, g: f.grid_sampler(x, g.tanh(), 1, 0, True), (IMAGE, (1, 1, 1, 2))),
     "grid_sampler_2d": (lambda x, g: f.grid_sampler_2d(x, g.tanh(), 2, 2, True), (IMAGE, (1, 1, 1, 2))),
     "grid_sampler_3d": (lambda x, g: f.grid_sampler_3d(x, g.tanh(), 0, 0, False), (CUBE, (1, 1, 1, 1, 3))),
+    "grid_slopes": (lambda w, g: call(COMPOSITES["grid_slopes"], w, g.tanh(), (3, 4), "bicubic", "zeros", True),
+                    ((1, 16, 1), (1, 1, 2))),
     "gather_points": (lambda x, w: call(COMPOSITES["gather_points"], x, w, POINTS, 3), (LINE, (1, 2, 3))),
     "scatter_points": (lambda g, w: call(COMPOSITES["scatter_points"], g, w, POINTS, 3), (LINE, (1, 2, 3))),
     "point_weight_gradients": (lambda g, x: call(COMPOSITES["point_weight_gradients"], g, x, POINTS, 3), (LINE, LINE)),

@@ -202,7 +202,8 @@ def _image(operator: str, input: Any, factor: int) -> tuple[tuple[int, ...], int
     return tuple(lead), channels, height, width
 
 
-@composite("pixel_shuffle(Tensor input, int upscale_factor) -> Tensor", replayable=True, method=False)
+@composite("pixel_shuffle(Tensor input, int upscale_factor) -> Tensor", replayable=True, method=False,
+           derivative=Derivative(input=lambda grad, upscale_factor: functions.pixel_unshuffle(grad, upscale_factor)))
 def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     """Return [.., C * r * r, H, W] as [.., C, H * r, W * r]: groups of r * r channels become squares of pixels."""
     lead, channels, height, width = _image("pixel_shuffle", input, upscale_factor)
@@ -217,7 +218,8 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     return separate(laid_like(split.permute(order).reshape(shape), input._array), input)
 
 
-@composite("pixel_unshuffle(Tensor input, int downscale_factor) -> Tensor", replayable=True, method=False)
+@composite("pixel_unshuffle(Tensor input, int downscale_factor) -> Tensor", replayable=True, method=False,
+           derivative=Derivative(input=lambda grad, downscale_factor: functions.pixel_shuffle(grad, downscale_factor)))
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     """Return [.., C, H * r, W * r] as [.., C * r * r, H, W]: the inverse of ``pixel_shuffle``."""
     lead, channels, height, width = _image("pixel_unshuffle", input, downscale_factor)
@@ -233,7 +235,8 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
 
 
 @composite("channel_shuffle(Tensor input, int groups) -> Tensor", replayable=True, method=False,
-           aliases=("native_channel_shuffle",))
+           aliases=("native_channel_shuffle",), derivative=Derivative(
+               input=lambda grad, groups: functions.channel_shuffle(grad, grad.shape[1] // groups)))
 def channel_shuffle(input: Any, groups: int) -> Any:
     """Interleave the channels of [B, C, ..]: the first of every group, then the second of every group ...
 

@@ -9,6 +9,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 from tensocket_plugins.contract.launch_recorder import forbid_replay
 
 from ...kinds.composite import composite
+from ...unrolled.recomputed import Recomputed
 from .losses import reduced, reduction_name
 from .nll import classified
 
@@ -130,7 +131,7 @@ def _soft_cross_entropy(
     "Tensor? weight=None, any reduction='mean', int? ignore_index=None, float label_smoothing=0.0) -> Tensor",
     method=False,
     namespace="nn.functional", hands_by_name=True,
-)
+    recomputed=Recomputed(saved=("input", "linear_weight", "target", "weight"), copied=("linear_bias",)))
 def linear_cross_entropy(input: Any, linear_weight: Any, target: Any, *, linear_bias: Any = None, weight: Any = None,
                          reduction: Any = "mean", ignore_index: int | None = None,
                          label_smoothing: float = 0.0) -> Any:

@@ -15,6 +15,7 @@ from ...kinds.composite import composite
 from ...kinds.pointwise import Pointwise
 from ...reductions.value_checks import any_outside, any_true, value_range
 from ...unrolled.checks import declared, run_check
+from ...unrolled.recomputed import Recomputed
 
 _HALF_LOG_2PI: Final = 0.5 * math.log(2 * math.pi)
 #: Reductions in the order of PyTorch's numbers.
@@ -337,7 +338,7 @@ def poisson_nll_loss(input: Any, target: Any, log_input: bool = True, full: bool
     "gaussian_nll_loss(Tensor input, Tensor target, Operand var, bool full=False, float eps=1e-06, "
     "any reduction='mean') -> Tensor",
     method=False, namespace="nn.functional", hands_by_name=True,
-)
+    recomputed=Recomputed(copied=("input", "target", "var")))
 def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6,
                       reduction: Any = "mean") -> Any:
     """Return the negative log likelihood of ``target`` under normal distributions of mean ``input``, variance ``var``.

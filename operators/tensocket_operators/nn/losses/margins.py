@@ -12,11 +12,12 @@ from tensocket_plugins.contract.dtypes import int64
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, IndexOutOfRange, ShapeError
 from tensocket_plugins.contract.launch_recorder import note_range
 
-from ...indexing.gather_scatter import gather_valid
+from ...indexing.gather_scatter import gather_valid, scatter_valid
 from ...kinds.composite import composite
 from ...kinds.pointwise import Pointwise
 from ...reductions.value_checks import checked_range
 from ...unrolled.checks import declared, run_check
+from ...unrolled.recomputed import Recomputed
 from .losses import log_sigmoid, reduced, reduction_name
 
 soft_margin_terms: Final = Pointwise(
@@ -40,7 +41,7 @@ def soft_margin_loss(input: Any, target: Any, reduction: Any = "mean") -> Any:
 
 
 @composite("hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, any reduction='mean') -> Tensor",
-           method=False)
+           method=False, recomputed=Recomputed(copied=("input",), constant=("target",)))
 def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: Any = "mean") -> Any:
     """Return ``input`` where the target is 1, and max(0, margin - input) where it is -1."""
     with blame("hinge_embedding_loss"):
@@ -73,7 +74,7 @@ def _rows(operator: str, input: Any) -> Any:
     "multi_margin_loss(Tensor input, Tensor target, Scalar p=1, Scalar margin=1.0, Tensor? weight=None, "
     "any reduction='mean') -> Tensor",
     method=False, namespace="nn.functional", hands_by_name=True,
-)
+    recomputed=Recomputed(saved=("input", "target", "weight")))
 def multi_margin_loss(input: Any, target: Any, p: float = 1, margin: float = 1.0, weight: Any = None,
                       reduction: Any = "mean") -> Any:
     """Return the sum over wrong classes i of max(0, margin - input[target] + input[i]) ** p, divided by their number C.
@@ -146,7 +147,7 @@ def _check_classes(target: Any, classes: int) -> None:
 
 
 @composite("multilabel_margin_loss(Tensor input, Tensor target, any reduction='mean') -> Tensor", method=False,
-           namespace="nn.functional", hands_by_name=True)
+           namespace="nn.functional", hands_by_name=True, recomputed=Recomputed(saved=("input", "target")))
 def multilabel_margin_loss(input: Any, target: Any, reduction: Any = "mean") -> Any:
     """Sum max(0, 1 - input[right] + input[wrong]) over right and wrong classes, and divide by the number of classes.
 
@@ -190,7 +191,7 @@ def _label_gaps(input: Any, target: Any) -> tuple[Any, Any, Any]:
 def _label_margins_slope(grad: Any, input: Any, target: Any) -> Any:
     _, counts, index = _label_gaps(input, target)
     slopes = counts.to(input.dtype)
-    total = slopes.sum(1).scatter_add(1, index, -slopes.sum(2))
+    total = call(scatter_valid, slopes.sum(1), 1, index, -slopes.sum(2), True)
     return total * (grad / input.shape[1]).unsqueeze(1)
 
 
@@ -206,7 +207,7 @@ def label_margins(input: Any, target: Any) -> Any:
 @composite(
     "multilabel_soft_margin_loss(Tensor input, Tensor target, Tensor? weight=None, any reduction='mean') -> Tensor",
     method=False, namespace="nn.functional", hands_by_name=True,
-)
+    recomputed=Recomputed(saved=("input", "target", "weight")))
 def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, reduction: Any = "mean") -> Any:
     """Return the binary cross entropy of sigmoid(input) for every class, averaged over the last dimension.
 

@@ -17,6 +17,7 @@ from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from ...kinds.composite import composite
 from ...reductions.value_checks import promoted_for_arithmetic
+from ...unrolled.recomputed import Recomputed
 from .grouped_norms import normalize_parts
 from .row_norms import normalize_rms, normalize_rows
 
@@ -263,7 +264,7 @@ def check_running(operator: str, training: bool, mean: Any, var: Any) -> None:
 
 
 @composite("local_response_norm(Tensor input, int size, float alpha=0.0001, float beta=0.75, float k=1.0) -> Tensor",
-           method=False, namespace="nn.functional", hands_by_name=True)
+           method=False, namespace="nn.functional", hands_by_name=True, recomputed=Recomputed(saved=("input",)))
 def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Any:
     """Return input / (k + alpha * mean of input² over ``size`` adjacent channels) ** beta, with zeros beyond the edges.
 

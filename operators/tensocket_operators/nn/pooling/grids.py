@@ -5,21 +5,25 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any, Final
 
 from tensocket_core import functions
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
-from tensocket_core.dispatch.modes import ACTIVE
+from tensocket_core.dispatch.modes import STATE
 from tensocket_core.dispatch.registry import COMPOSITES
-from tensocket_core.keys import dtype_bit
+from tensocket_core.keys import LAZY, WRAPPER, dtype_bit
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from ...kinds.composite import composite
-from ...kinds.programs import Programs
+from ...kinds.private import private
+from ...kinds.programs import Programs, processors_only
 from ...kinds.view import Custom
+from ...unrolled.recomputed import Recomputed, gradients_of
 from . import grid_kernel_cpu
 
 _MODES: Final = ("bilinear", "nearest", "bicubic")
@@ -70,20 +74,19 @@ def _index(places: list[Any], sizes: tuple[int, ...]) -> Any:
     return functions.where(valid, index, -1)
 
 
-def _summed(flat: Any, weights: list[Any], index: list[Any]) -> Any:
-    return call(COMPOSITES["gather_points"], flat, functions.stack(weights, 1), functions.stack(index, 1),
-                flat.shape[2])
+#: The weights of the elements around the points of a grid, and their flat positions, each [B, points].
+_Corners = tuple[list[Any], list[Any]]
 
 
-def _nearest(flat: Any, points: list[Any], sizes: tuple[int, ...]) -> Any:
+def _nearest(points: list[Any], sizes: tuple[int, ...]) -> _Corners:
     index = _index([x.detach().round() for x in points], sizes)
-    weight = flat.new_ones(tuple(index.shape))
+    weight = points[0].detach().new_ones(tuple(index.shape))
     if points[0].requires_grad:  # the slope along the points is 0, which differs from no gradient
         weight = weight + points[0].masked_fill(points[0].isfinite().logical_not(), 0) * 0
-    return _summed(flat, [weight], [index])
+    return [weight], [index]
 
 
-def _linear(flat: Any, points: list[Any], sizes: tuple[int, ...]) -> Any:
+def _linear(points: list[Any], sizes: tuple[int, ...]) -> _Corners:
     """Interpolate linearly between the corners around every point."""
     lows = [x.detach().floor() for x in points]
     weights, index = [], []
@@ -95,7 +98,7 @@ def _linear(flat: Any, points: list[Any], sizes: tuple[int, ...]) -> Any:
         assert weight is not None
         weights.append(weight)
         index.append(_index([low + side for low, side in zip(lows, corner, strict=True)], sizes))
-    return _summed(flat, weights, index)
+    return weights, index
 
 
 def _cubic_weights(t: Any) -> list[Any]:
@@ -111,7 +114,7 @@ def _cubic_weights(t: Any) -> list[Any]:
     return [far(t + 1), near(t), near(1 - t), far(2 - t)]
 
 
-def _cubic(flat: Any, points: list[Any], sizes: tuple[int, ...], padding: str, align_corners: bool) -> Any:
+def _cubic(points: list[Any], sizes: tuple[int, ...], padding: str, align_corners: bool) -> _Corners:
     lows = [x.detach().floor() for x in points]
     weights = [_cubic_weights(x - low) for x, low in zip(points, lows, strict=True)]
     factors, index = [], []
@@ -120,19 +123,30 @@ def _cubic(flat: Any, points: list[Any], sizes: tuple[int, ...], padding: str, a
                   for low, k, size in zip(lows, (row, column), sizes, strict=True)]
         factors.append(weights[0][row] * weights[1][column])
         index.append(_index(places, sizes))
-    return _summed(flat, factors, index)
+    return factors, index
 
 
-def _at_once(points: Any, sizes: tuple[int, ...], mode: str, padding: str, align_corners: bool) -> Any:
-    """Return the weights and positions of elements around the points by one kernel; None if it cannot compute them.
+def _around(points: Any, sizes: tuple[int, ...], mode: str, padding: str, align_corners: bool) -> tuple[Any, Any]:
+    """Return the weights and flat positions of the elements around the points, each [B, K, points]."""
+    dims = len(sizes)
+    # The last coordinate of a point belongs to the first dimension.
+    lines = [_unnormalized(points.select(-1, dims - 1 - d), n, align_corners) for d, n in enumerate(sizes)]
+    if mode == "bicubic":
+        weights, index = _cubic(lines, sizes, padding, align_corners)
+    else:
+        lines = [_placed(x, n, padding, align_corners) for x, n in zip(lines, sizes, strict=True)]
+        if dims == 3 and padding == "zeros":  # non-finite points are outside; for planes, PyTorch gives NaN
+            lines = [functions.where(x.detach().isfinite(), x, -2.0) for x in lines]
+        weights, index = (_linear if mode == "bilinear" else _nearest)(lines, sizes)
+    return functions.stack(weights, 1), functions.stack(index, 1)
 
-    Guard: a processor with a code generator, float32 or float64, no gradient of the points, no mode or transform.
-    """
-    state, dtype = points._device_state, points.dtype
-    if ACTIVE or not _KERNEL.of(state) or dtype not in (dtypes.float32, dtypes.float64) or (
-            points._key != state.key | dtype_bit(dtype)):
-        return None
-    return call(_corners, points, sizes, mode, padding, align_corners)
+
+def _has_kernel(points: Any) -> bool:
+    """Whether one kernel computes weights and positions: on processors with a code generator, for common dtypes."""
+    # Modes and transforms receive the operators of the composition.
+    intercepted = STATE.transforms or STATE.dispatch_modes
+    return not intercepted and bool(_KERNEL.of(points._device_state)) and points.dtype in (
+        dtypes.float32, dtypes.float64) and not points._key & (WRAPPER | LAZY)
 
 
 def _found_corners(state: Any, points: Any, sizes: tuple[int, ...], mode: str, padding: str,
@@ -145,7 +159,28 @@ def _found_corners(state: Any, points: Any, sizes: tuple[int, ...], mode: str, p
 _corners: Final = Custom(
     "grid_points(Tensor points, int[] sizes, str mode, str padding, bool align_corners) -> (Tensor, Tensor)",
     "Weights and positions of the elements around the points of a grid, on processors.", _found_corners,
-    method=False, function=False, replayable=True)
+    method=False, function=False, replayable=True, derivative=Derivative(
+        points=lambda grads, points, sizes, mode, padding, align_corners: None if grads[0] is None else call(
+            COMPOSITES["grid_slopes"], grads[0], points, sizes, mode, padding, align_corners)))
+
+
+def _slopes_path(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+    def host_path(grad: Any, points: Any, *form: Any) -> Any:
+        if not _has_kernel(points) or grad.dtype is not points.dtype:
+            return next_path(grad, points, *form)
+        arrays = [x.contiguous()._array for x in (points, grad)]
+        made = grid_kernel_cpu.grid_slopes(state, arrays[0], arrays[1], points.dtype, *form)
+        return wrap(made, state.key | dtype_bit(points.dtype))
+
+    return private("grid_sample", host_path)
+
+
+@composite("grid_slopes(Tensor grad, Tensor points, int[] sizes, str mode, str padding, bool align_corners) -> Tensor",
+           method=False, function=False, replayable=True, host_path=processors_only("grid_slopes")(_slopes_path))
+def grid_slopes(grad: Any, points: Any, sizes: Any, mode: str, padding: str, align_corners: bool) -> Any:
+    """Return the gradient of points from that of the weights of the elements around them."""
+    form = tuple(sizes), mode, padding, align_corners
+    return gradients_of(lambda x: _around(x, *form)[0], [points], grad)[0]
 
 
 def _sampled(operator: str, input: Any, grid: Any, mode: str, padding: str, align_corners: bool) -> Any:
@@ -164,25 +199,15 @@ def _sampled(operator: str, input: Any, grid: Any, mode: str, padding: str, alig
     batch, channels, *sizes = input.shape
     points = grid.reshape((batch, math.prod(grid.shape[1:-1]), dims))
     flat = input.reshape((batch, channels, math.prod(sizes)))
-    found = _at_once(points, tuple(sizes), mode, padding, align_corners)
-    if found is not None:
-        result = call(COMPOSITES["gather_points"], flat, *found, flat.shape[2])
-        return result.reshape((batch, channels, *grid.shape[1:-1]))
-    # The last coordinate of a point belongs to the first dimension.
-    lines = [_unnormalized(points.select(-1, dims - 1 - d), n, align_corners) for d, n in enumerate(sizes)]
-    if mode == "bicubic":
-        result = _cubic(flat, lines, tuple(sizes), padding, align_corners)
-    else:
-        lines = [_placed(x, n, padding, align_corners) for x, n in zip(lines, sizes, strict=True)]
-        if dims == 3 and padding == "zeros":  # non-finite points are outside; for planes, PyTorch gives NaN
-            lines = [functions.where(x.detach().isfinite(), x, -2.0) for x in lines]
-        result = (_linear if mode == "bilinear" else _nearest)(flat, lines, tuple(sizes))
+    form = tuple(sizes), mode, padding, align_corners
+    weights, index = call(_corners, points, *form) if _has_kernel(points) else _around(points, *form)
+    result = call(COMPOSITES["gather_points"], flat, weights, index, flat.shape[2])
     return result.reshape((batch, channels, *grid.shape[1:-1]))
 
 
 @composite("grid_sample(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', "
            "bool? align_corners=None) -> Tensor", method=False, namespace="nn.functional", replayable=True,
-           hands_by_name=True)
+           hands_by_name=True, recomputed=Recomputed(saved=("input", "grid")))
 def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
                 align_corners: bool | None = None) -> Any:
     """Sample an image at the points of a grid.
@@ -219,19 +244,22 @@ _NUMBERED: Final = ("(Tensor input, Tensor grid, int interpolation_mode, int pad
                     "-> Tensor")
 
 
-@composite(f"grid_sampler{_NUMBERED}", method=False, replayable=True)
+@composite(f"grid_sampler{_NUMBERED}", method=False, replayable=True,
+           recomputed=Recomputed(saved=("input", "grid")))
 def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
     """Run ``grid_sample`` in two or three dimensions, with modes given by number."""
     return _by_number("grid_sampler", input, grid, input.ndim - 2, interpolation_mode, padding_mode, align_corners)
 
 
-@composite(f"grid_sampler_2d{_NUMBERED}", method=False, replayable=True)
+@composite(f"grid_sampler_2d{_NUMBERED}", method=False, replayable=True,
+           recomputed=Recomputed(saved=("input", "grid")))
 def grid_sampler_2d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
     """Run ``grid_sample`` of [B, C, H, W], with modes given by number."""
     return _by_number("grid_sampler_2d", input, grid, 2, interpolation_mode, padding_mode, align_corners)
 
 
-@composite(f"grid_sampler_3d{_NUMBERED}", method=False, replayable=True)
+@composite(f"grid_sampler_3d{_NUMBERED}", method=False, replayable=True,
+           recomputed=Recomputed(saved=("input", "grid")))
 def grid_sampler_3d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
     """Run ``grid_sample`` of [B, C, D, H, W], with modes given by number."""
     return _by_number("grid_sampler_3d", input, grid, 3, interpolation_mode, padding_mode, align_corners)

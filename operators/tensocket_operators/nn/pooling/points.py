@@ -60,7 +60,7 @@ def _elements(flat: Any, index: Any) -> Any:
 
 
 @composite("point_weight_gradients(Tensor grad, Tensor flat, Tensor index, int size) -> Tensor", method=False,
-           function=False,
+           function=False, replayable=True,
            host_path=_direct("slopes"))
 def point_weight_gradients(grad: Any, flat: Any, index: Any, size: int) -> Any:
     """Return the gradients of the weights of ``gather_points``."""
@@ -68,7 +68,7 @@ def point_weight_gradients(grad: Any, flat: Any, index: Any, size: int) -> Any:
 
 
 @composite("scatter_points(Tensor grad, Tensor weights, Tensor index, int size) -> Tensor", method=False,
-           function=False,
+           function=False, replayable=True,
            host_path=_direct("place"))
 def scatter_points(grad: Any, weights: Any, index: Any, size: int) -> Any:
     """Return the gradients of the elements of ``gather_points``, [B, C, size]."""
@@ -82,7 +82,7 @@ def scatter_points(grad: Any, weights: Any, index: Any, size: int) -> Any:
 
 @composite(
     "gather_points(Tensor flat, Tensor weights, Tensor index, int size) -> Tensor", method=False, function=False,
-    host_path=_direct("read"), derivative=Derivative(
+    replayable=True, host_path=_direct("read"), derivative=Derivative(
         flat=lambda grad, weights, index, size: call(COMPOSITES["scatter_points"], grad, weights, index, size),
         weights=lambda grad, flat, index, size: call(COMPOSITES["point_weight_gradients"], grad, flat, index, size)))
 def gather_points(flat: Any, weights: Any, index: Any, size: int) -> Any:
