@@ -107,6 +107,17 @@ def test_one_node_has_the_gradients_of_the_operators(name: str, monkeypatch: pyt
         assert_close([made, *torch.autograd.grad(made.square().sum(), inputs)], wanted[:len(inputs) + 1])
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_results_may_be_changed(name: str) -> None:
+    function, shapes = CASES[name]
+    inputs = leaves(*shapes)
+    wanted = torch.autograd.grad(function(*inputs).sum(), inputs)
+    made = function(*inputs)
+    assert made._base is None
+    made.mul_(2)
+    assert_close([x / 2 for x in torch.autograd.grad(made.sum(), inputs)], list(wanted))
+
+
 def test_one_node() -> None:
     x, y = leaves((3, 4), (3, 4))
     assert torch.trapezoid(y, x).grad_fn.name() == "TrapezoidBackward0"

@@ -24,6 +24,8 @@ from tensocket_core.recording import OVERRIDDEN_KERNELS, RECORDING_SLOW_PATHS
 from tensocket_plugins.contract.launch_recorder import RECORDERS, is_recording
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
 
+from ..kinds.private import without_base
+
 if TYPE_CHECKING:
     from ..kinds.composite import Composite
 
@@ -135,7 +137,8 @@ def recorded_at_once(composite: Composite, tensors: Recomputed, derivative: Deri
     def run(*args: Any) -> Any:
         nonlocal below
         below = below or composite.below(key & ~AUTOGRAD)
-        return composite.invoke(below, tuple(map(cut, args)))
+        made = composite.invoke(below, tuple(map(cut, args)))
+        return made if made._base is None else without_base(made)  # of a tensor that is not part of the graph
 
     recorder = record(derivative, run, key)
 
