@@ -21,9 +21,9 @@ from tensocket_core.launch.arguments import frozen
 from tensocket_core.launch.entries import ENABLED, compiled_or, wrapper_layout
 from tensocket_core.promotion import DEFAULT_DTYPE
 from tensocket_core.tensor import Tensor
+from tensocket_plugins.contract import plans
 from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.launch_recorder import RECORDERS
-from tensocket_plugins.contract.plans import FactoryPlan, RecordedCopy
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
 
 from ..deterministic import SLOW_PATHS
@@ -76,7 +76,7 @@ def _compiled(factory: F, like: bool, numbers: bool, note: Note) -> F:
     def function(*args: Any, **named: Any) -> Any:
         return _noted_call(factory, like, numbers, note, args, named)
 
-    plan = FactoryPlan(function, wrapper_layout(state.key), "_key", _CONTEXT, _OVERRIDES, elements=numbers)
+    plan = plans.FactoryPlan(function, wrapper_layout(state.key), "_key", _CONTEXT, _OVERRIDES, elements=numbers)
     return compiled_or(state, plan, factory)  # type: ignore[return-value]
 
 
@@ -118,14 +118,14 @@ def _is_frozen(value: Any) -> bool:
     return True
 
 
-def _copy_of(factory: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> RecordedCopy | None:
+def _copy_of(factory: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> plans.RecordedCopy | None:
     """Return a copy of the result, if it is a small tensor in the host's memory without any attributes."""
     made = factory(*args, **named)
     if not is_plain(made) or made._array.size > SMALL:
         return None
     array = made._array
     own = array.copy("K")
-    return RecordedCopy(own, made._key) if own.strides == array.strides and own.dtype is array.dtype else None
+    return plans.RecordedCopy(own, made._key) if own.strides == array.strides and own.dtype is array.dtype else None
 
 
 def is_plain(made: Any) -> bool:

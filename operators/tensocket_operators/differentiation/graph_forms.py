@@ -17,7 +17,7 @@ from tensocket_core.keys import AUTOGRAD, LAZY, OPTIONS, WRAPPER
 from tensocket_core.launch.arguments import frozen
 from tensocket_core.launch.replay import ELEMENTS
 from tensocket_core.tensor import Tensor
-from tensocket_plugins.contract.plans import FormPlan, FormStep, FormTest
+from tensocket_plugins.contract import plans
 
 #: Most nodes of a graph.
 _NODES: Final = 256
@@ -193,42 +193,42 @@ class _FormSteps:
         # By identity: nodes and leaves; operands, some of which are leaves as well.
         self._numbers: dict[int, int] = {}
         self._operand_numbers = {id(loss): k for k, loss in enumerate(losses)}
-        self.steps: list[FormStep] = []
+        self.steps: list[plans.FormStep] = []
         for k, loss in enumerate(losses):
             self._add_edge(k, (Tensor, "_grad_fn"), loss._grad_fn)
         for node in graph.nodes:
             self._add_node(node)
         order = sorted(graph.nodes, key=lambda node: -node.sequence)
         for newer, older in itertools.pairwise(order):
-            self._add(FormTest.LARGER, self._numbers[id(newer)], (Node, "sequence"), self._numbers[id(older)])
+            self._add(plans.FormTest.LARGER, self._numbers[id(newer)], (Node, "sequence"), self._numbers[id(older)])
         #: The numbers of objects.
         self.operands = [self._operand_numbers[id(x)] for x in graph.operands]
         self.leaves = [self._numbers[id(x)] for x in graph.leaves]
         self.freed = [self._numbers[id(x)] for x in graph.nodes if x.saved and x.derivative.frees]
 
-    def _add(self, test: FormTest, source: int, place: Any, value: Any, **numbers: Any) -> None:
-        self.steps.append(FormStep(test, source, place, value, **numbers))
+    def _add(self, test: plans.FormTest, source: int, place: Any, value: Any, **numbers: Any) -> None:
+        self.steps.append(plans.FormStep(test, source, place, value, **numbers))
 
     def _add_tuple(self, source: int, place: Any, count: int) -> int:
         """Test for a tuple, and return its number."""
         number = self._tuples
         self._tuples += 1
-        self._add(FormTest.LENGTH, source, place, count, number=number)
+        self._add(plans.FormTest.LENGTH, source, place, count, number=number)
         return number
 
     def _add_object(self, numbers: dict[int, int], source: int, place: Any, item: Any, number: int, first: int) -> bool:
         """Test for an object; return whether it is new."""
         known = numbers.get(id(item))
         if known is not None:
-            self._add(FormTest.KNOWN, source, place, known)
+            self._add(plans.FormTest.KNOWN, source, place, known)
             return False
         numbers[id(item)] = number
-        self._add(FormTest.KIND, source, place, type(item), number=number, first=first)
+        self._add(plans.FormTest.KIND, source, place, type(item), number=number, first=first)
         return True
 
     def _add_edge(self, source: int, place: Any, edge: Any) -> None:
         if edge is None:
-            self._add(FormTest.SAME, source, place, None)
+            self._add(plans.FormTest.SAME, source, place, None)
         elif isinstance(edge, Tensor):
             number = self._leaves + self._graph.target(edge)[0]
             if self._add_object(self._numbers, source, place, edge, number, self._leaves):
@@ -236,39 +236,39 @@ class _FormSteps:
         elif type(edge) is Output:
             number = self._tuples
             self._tuples += 1
-            self._add(FormTest.KIND, source, place, Output, number=number, first=number)
+            self._add(plans.FormTest.KIND, source, place, Output, number=number, first=number)
             self._add_edge(number, (Output, "node"), edge.node)
-            self._add(FormTest.EQUAL, number, (Output, "index"), edge.index)
+            self._add(plans.FormTest.EQUAL, number, (Output, "index"), edge.index)
         else:
             number = self._nodes + self._graph.target(edge)[0]
             self._add_object(self._numbers, source, place, edge, number, self._nodes)
 
     def _add_leaf(self, own: int, leaf: Any) -> None:
-        self._add(FormTest.EQUAL, own, (Tensor, "_key"), leaf._key)
-        self._add(FormTest.SAME, own, (Tensor, "_base"), None)
-        self._add(FormTest.SHAPE, own, (Tensor, "_array"), leaf._array.shape)
-        self._add(FormTest.UNMARKED, own, (Tensor, "_key"), "_extras")
+        self._add(plans.FormTest.EQUAL, own, (Tensor, "_key"), leaf._key)
+        self._add(plans.FormTest.SAME, own, (Tensor, "_base"), None)
+        self._add(plans.FormTest.SHAPE, own, (Tensor, "_array"), leaf._array.shape)
+        self._add(plans.FormTest.UNMARKED, own, (Tensor, "_key"), "_extras")
         if self._captures:
-            self._add(FormTest.MEMBER, own, (Tensor, "_key"), self._wanted)
+            self._add(plans.FormTest.MEMBER, own, (Tensor, "_key"), self._wanted)
 
     def _add_node(self, node: Any) -> None:
         own = self._numbers[id(node)]
-        self._add(FormTest.SAME, own, (Node, "derivative"), node.derivative)
-        self._add(FormTest.SAME, own, (Node, "extras"), None)
+        self._add(plans.FormTest.SAME, own, (Node, "derivative"), node.derivative)
+        self._add(plans.FormTest.SAME, own, (Node, "extras"), None)
         if type(node) is MultiNode:
             self._add_outputs(own, node.outputs)
         else:
-            self._add(FormTest.EQUAL, own, (Node, "shape"), node.shape)
-            self._add(FormTest.EQUAL, own, (Node, "options"), node.options)
+            self._add(plans.FormTest.EQUAL, own, (Node, "shape"), node.shape)
+            self._add(plans.FormTest.EQUAL, own, (Node, "options"), node.options)
         saved = self._add_tuple(own, (Node, "saved"), len(node.saved))
         versions = self._add_tuple(own, (Node, "versions"), len(node.saved))
         for k, (value, version) in enumerate(zip(node.saved, node.versions, strict=True)):
             if version >= 0:
                 self._add_operand(saved, k, value)
                 number = self._operand_numbers[id(value)]
-                self._add(FormTest.VERSION, versions, k, number, other=(Tensor, "_version_counter"))
+                self._add(plans.FormTest.VERSION, versions, k, number, other=(Tensor, "_version_counter"))
             else:
-                self._add(FormTest.EQUAL, versions, k, version)
+                self._add(plans.FormTest.EQUAL, versions, k, version)
                 self._add_value(saved, k, value)
         edges = self._add_tuple(own, (Node, "edges"), len(node.edges))
         for k, edge in enumerate(node.edges):
@@ -278,16 +278,16 @@ class _FormSteps:
         table = self._add_tuple(node, (MultiNode, "outputs"), len(outputs))
         for k, output in enumerate(outputs):
             if output is None:
-                self._add(FormTest.SAME, table, k, None)
+                self._add(plans.FormTest.SAME, table, k, None)
                 continue
             pair = self._add_tuple(table, k, len(output))
             for number, value in enumerate(output):
-                self._add(FormTest.EQUAL, pair, number, value)
+                self._add(plans.FormTest.EQUAL, pair, number, value)
 
     def _add_operand(self, source: int, place: int, tensor: Any) -> None:
         number = self._operands + self._graph.operand(tensor)
         if self._add_object(self._operand_numbers, source, place, tensor, number, number):
-            self._add(FormTest.EQUAL, number, (Tensor, "_key"), tensor._key)
+            self._add(plans.FormTest.EQUAL, number, (Tensor, "_key"), tensor._key)
 
     def _add_value(self, source: int, place: int, value: Any) -> None:
         if _is_list_of_tensors(value):
@@ -296,10 +296,10 @@ class _FormSteps:
                 self._add_operand(items, k, tensor)
             return
         is_plain = type(value) in (int, float) or (type(value) is tuple and all(type(x) is int for x in value))
-        self._add(FormTest.EQUAL if is_plain else FormTest.SAME, source, place, value)
+        self._add(plans.FormTest.EQUAL if is_plain else plans.FormTest.SAME, source, place, value)
 
 
-def form_plan(graph: Graph, losses: Sequence[Any], captures: bool) -> tuple[FormPlan, int, int]:
+def form_plan(graph: Graph, losses: Sequence[Any], captures: bool) -> tuple[plans.FormPlan, int, int]:
     """Describe the form of a graph for machine code.
 
     Returns:
@@ -309,4 +309,4 @@ def form_plan(graph: Graph, losses: Sequence[Any], captures: bool) -> tuple[Form
     """
     form = _FormSteps(graph, losses, captures)
     results = (*form.operands, *form.leaves, *form.freed)
-    return FormPlan(len(losses) + 1, tuple(form.steps), results), len(form.operands), len(form.leaves)
+    return plans.FormPlan(len(losses) + 1, tuple(form.steps), results), len(form.operands), len(form.leaves)

@@ -170,7 +170,7 @@ class Composite(LadderOperator):
             return recorded_at_once(self, self.recomputed, self.gradients, key, run)
         unrolled = self._climb(key & ~AUTOGRAD, self._body(key), (Unrolled(),))[0][1]
         faster = tuple([path for path in self.paths if not isinstance(path, Unrolled)])
-        return self.recording(self._climb(key & ~AUTOGRAD, self.unrecorded(unrolled), faster)[0][1], key)
+        return self.recording_calls(self._climb(key & ~AUTOGRAD, self.unrecorded(unrolled), faster)[0][1], key)
 
     def unrecorded(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Return ``run`` without recording. It receives detached tensors, which costs less than a mode that every
@@ -178,9 +178,9 @@ class Composite(LadderOperator):
         """
         return _in_mode(run) if self.schema.lists else _detaching(run)
 
-    def recording(self, below: Callable[..., Any], key: int) -> Callable[..., Any]:
-        """Return ``below`` with recording, if the operator has its own derivative."""
-        if self.derivative is None or self.positional == len(self.schema.names):
+    def recording_calls(self, below: Callable[..., Any], key: int) -> Callable[..., Any]:
+        """Return ``below``, which is called as the function is, with recording by the operator's own derivative."""
+        if self.positional == len(self.schema.names):
             return record(self.derivative, below, key)
         # Recorders take all arguments by position.
         recorder = record(self.derivative, lambda *args: self.invoke(below, args), key)

@@ -54,8 +54,8 @@ class _Kernels(Tracer):
         else:
             kernel = self._kernel(operator, below, state, args)
             if key & AUTOGRAD and operator.is_recorded:
-                run = operator.unrecorded(kernel) if operator.kind == "composite" else kernel
-                kernel = operator.recording(run, key)
+                kernel = (operator.recording_calls(operator.unrecorded(kernel), key) if operator.kind == "composite"
+                          else operator.recording(kernel, key))
         return operator.invoke(kernel, args)
 
     def _kernel(self, operator: Any, key: int, state: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
