@@ -182,14 +182,18 @@ def test_dropout_of_a_batch() -> None:
     assert {value for row in different for value in row} == {0.0, 2.0}
 
 
+#: Elements that are sorted to find others among them; fewer are compared with each.
+MANY = 1 << 14
+
+
 def test_operators_without_a_rule_run_once_per_example() -> None:
-    tests = tensor([[0.0, 1.0, 2.0], [0.0, 0.5, 0.2]])
+    tests = torch.functions.cat([tensor([[0.0, 1.0, 2.0], [0.0, 0.5, 0.2]]), torch.zeros(2, MANY)], 1)
     with pytest.warns(UserWarning, match="vmap has no rule for isin and calls it once per example"):
         result = vmap(lambda x, t: torch.functions.isin(x, t))(tensor([0.5, 0.5]), tests)
     same(result, [0, 1])
     with (pytest.warns(UserWarning, match="isin"),
           pytest.raises(TransformError, match=r"\[isin\] a batch of no examples")):
-        vmap(lambda t: torch.functions.isin(torch.ones(2), t))(torch.zeros(0, 3))
+        vmap(lambda t: torch.functions.isin(torch.ones(2), t))(torch.zeros(0, MANY))
 
 
 def test_sequences_of_a_batch_are_searched_at_once() -> None:
