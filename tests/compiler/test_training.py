@@ -59,7 +59,7 @@ def train_model(name, compile):
             loss.backward()
             with torch.no_grad():
                 for parameter in model.parameters():
-                    parameter -= 0.01 * parameter.grad
+                    parameter -= 0.001 * parameter.grad
         found.append(record(model, loss))
     return found, f
 
