@@ -34,7 +34,7 @@ def fresh_rules(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(twin, "quick", None)
     monkeypatch.setattr(replayed_rules, "PATIENCE", 0)
     if request.param == "passes":
-        monkeypatch.setattr(replayed_passes, "VISITS", 0)
+        monkeypatch.setattr(replayed_passes, "PASSES", 0)
         forget_passes()
     else:
         monkeypatch.setattr(differentiate, "SHORTCUTS", [])
@@ -49,6 +49,7 @@ def fresh_rules(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 def forget_passes() -> None:
     replayed_passes._KNOWN.clear()
     replayed_passes._MATCHED.clear()
+    replayed_passes._MISSES.clear()
 
 
 def leaves(seed: int, *shapes: tuple[int, ...], dtype: Any = torch.float64) -> list[Any]:

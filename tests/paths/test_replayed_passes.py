@@ -25,7 +25,8 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """How each pass was served: by ``matched`` or ``found`` recordings, or ``no``; nothing is recorded at first."""
     replayed_passes._KNOWN.clear()
     replayed_passes._MATCHED.clear()
-    monkeypatch.setattr(replayed_passes, "VISITS", 0)
+    replayed_passes._MISSES.clear()
+    monkeypatch.setattr(replayed_passes, "PASSES", 0)
     answers: list[str] = []
     original, matched = replayed_passes.replayed_pass, replayed_passes._Replays.matched
     by_match: list[bool] = []
@@ -49,6 +50,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     OVERRIDDEN_KERNELS[:] = before
     replayed_passes._KNOWN.clear()
     replayed_passes._MATCHED.clear()
+    replayed_passes._MISSES.clear()
 
 
 def leaf(*values: float) -> Any:
@@ -269,3 +271,18 @@ def test_gradients_of_gradients_and_modes_take_the_engine(served: list[str]) -> 
     with checked:
         torch.autograd.grad((x * x * x).sum(), x)
     assert "matched" not in served
+
+
+def test_graphs_that_are_never_served_are_seldom_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replayed_passes, "_MISSED", 4)
+    looked, find = [], replayed_passes._found_pass
+    monkeypatch.setattr(replayed_passes, "_found_pass", lambda *args: looked.append(args) or find(*args))
+    x = leaf(1.0, 2.0)
+    x.register_hook(lambda grad: None)
+    for _ in range(3 * replayed_passes._SELDOM):
+        assert torch.autograd.grad((x * x).sum(), x)[0].tolist() == [2.0, 4.0]
+    assert len(looked) == 4 + 3
+    y = leaf(1.0, 2.0)
+    for _ in range(PASSES * replayed_passes._SELDOM):
+        torch.autograd.grad((y * y).sum(), y)
+    assert replayed_passes._MATCHED, "graphs of other forms are found in the end"

@@ -36,9 +36,14 @@ from tensocket_plugins.kit.bounded import BoundedCache
 from ..unrolled.kernels import launching_kernels
 from .graph_forms import LEAF, Graph, UnfitGraph, form_plan
 
-#: The nodes that passes visit before their launches are recorded, which costs as much as some thousand visits save;
-#: most graphs that a program makes so often are those of its training loop. Passes over large arrays wait longer.
-VISITS = 400
+#: Passes through graphs of one form before their launches are recorded, which costs as much as some hundreds save; most
+#: graphs that a program makes so often are those of its training loop. A pass counts once more for so many nodes, and
+#: passes over large arrays wait longer.
+PASSES = 60
+_NODES: Final = 16
+#: Passes in a row without a recording after which only one of so many looks for one, by the rule of the first loss.
+_MISSED: Final = 256
+_SELDOM: Final = 16
 #: Most recordings for graphs of one form; most forms; the forms that machine code looks for.
 _TRIES: Final = 3
 _FORMS: Final = 512
@@ -172,7 +177,7 @@ class _Replays:
 
     def __init__(self, graph: Graph, losses: Sequence[Any], captures: bool) -> None:
         largest = max([x._array.size for x in graph.operands])
-        self._left = max(VISITS, largest // (2 * ELEMENTS_PER_CALL))
+        self._left: float = max(PASSES, largest // (8 * ELEMENTS_PER_CALL))
         self._tries = _TRIES
         self._code: Callable[..., Any] = _declined
         self._match: Callable[..., Any] = _declined
@@ -184,7 +189,7 @@ class _Replays:
         """Return each gradient with its leaf; None if the engine has to run the pass."""
         made = self._code(*graph.operands)
         if made is None:
-            self._left -= len(graph.nodes)
+            self._left -= 1 + len(graph.nodes) / _NODES
             if self._left <= 0 and self._tries:
                 self._record(graph, losses)
             return None
@@ -208,7 +213,7 @@ class _Replays:
 
     def _record(self, graph: Graph, losses: Sequence[Any]) -> None:
         self._tries -= 1
-        self._left = VISITS
+        self._left = PASSES
         run = self._pass
 
         def launching(*operands: Any) -> Any:
@@ -236,6 +241,8 @@ def _declined(*args: Any) -> None:
 _KNOWN: Final[BoundedCache[Any, _Replays]] = BoundedCache(_FORMS)
 #: The newest of them.
 _MATCHED: Final[list[_Replays]] = []
+#: Passes in a row without a recording, by the rule of the first loss.
+_MISSES: Final[dict[Any, int]] = {}
 
 
 def replayed_pass(losses: Sequence[Any], wanted: tuple[Any, ...] | None, retain_graph: bool) -> _Made | None:
@@ -252,6 +259,18 @@ def replayed_pass(losses: Sequence[Any], wanted: tuple[Any, ...] | None, retain_
         made = replays.matched(losses, wanted, retain_graph)
         if made is not None:
             return made
+    rule = getattr(losses[0]._grad_fn, "derivative", None)
+    missed = _MISSES[rule] = _MISSES.get(rule, 0) + 1
+    if missed > _MISSED and missed % _SELDOM:
+        return None
+    made = _found_pass(losses, wanted, retain_graph)
+    if made is not None:
+        _MISSES[rule] = 0
+    return made
+
+
+def _found_pass(losses: Sequence[Any], wanted: tuple[Any, ...] | None, retain_graph: bool) -> _Made | None:
+    """Do the same for a graph whose form is not among the newest, or not known."""
     try:
         graph = Graph(losses, None if wanted is None else set(map(id, wanted)))
         key = len(losses), wanted is None, DEFAULT_DTYPE[0], *graph.words
