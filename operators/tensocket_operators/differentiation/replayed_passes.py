@@ -169,20 +169,19 @@ class _Replays:
 
     Args:
         graph: A graph of the form.
-        losses: Its losses.
         captures: See ``_Pass``.
     """
 
     __slots__ = ("_captures", "_code", "_dtype", "_leaves", "_left", "_match", "_operands", "_pass", "_tries")
 
-    def __init__(self, graph: Graph, losses: Sequence[Any], captures: bool) -> None:
+    def __init__(self, graph: Graph, captures: bool) -> None:
         largest = max([x._array.size for x in graph.operands])
         self._left: float = max(PASSES, largest // (8 * ELEMENTS_PER_CALL))
         self._tries = _TRIES
         self._code: Callable[..., Any] = _declined
         self._match: Callable[..., Any] = _declined
         self._operands = self._leaves = 0
-        self._pass = _Pass(graph, losses, captures)
+        self._pass: _Pass | None = None
         self._captures, self._dtype = captures, DEFAULT_DTYPE[0]
 
     def gradients(self, graph: Graph, losses: Sequence[Any], retain_graph: bool) -> _Made | None:
@@ -209,12 +208,13 @@ class _Replays:
         for node in nodes:
             if node.saved and node.derivative.frees:
                 node.saved = None
+        assert self._pass is not None
         return [(leaves[place], grad) for place, grad in zip(self._pass.receivers, made, strict=True)]
 
     def _record(self, graph: Graph, losses: Sequence[Any]) -> None:
         self._tries -= 1
         self._left = PASSES
-        run = self._pass
+        run = self._pass = self._pass or _Pass(graph, losses, self._captures)
 
         def launching(*operands: Any) -> Any:
             with launching_kernels(marks=False):
@@ -242,7 +242,7 @@ _KNOWN: Final[BoundedCache[Any, _Replays]] = BoundedCache(_FORMS)
 #: The newest of them.
 _MATCHED: Final[list[_Replays]] = []
 #: Passes in a row without a recording, by the rule of the first loss.
-_MISSES: Final[dict[Any, int]] = {}
+_MISSES: Final[BoundedCache[Any, int]] = BoundedCache(_FORMS)
 
 
 def replayed_pass(losses: Sequence[Any], wanted: tuple[Any, ...] | None, retain_graph: bool) -> _Made | None:
@@ -278,7 +278,7 @@ def _found_pass(losses: Sequence[Any], wanted: tuple[Any, ...] | None, retain_gr
     except (UnfitGraph, TypeError):  # a saved value that may change
         return None
     if found is None:
-        found = _KNOWN[key] = _Replays(graph, losses, wanted is not None)
+        found = _KNOWN[key] = _Replays(graph, wanted is not None)
     return found.gradients(graph, losses, retain_graph)
 
 
