@@ -38,6 +38,9 @@ ENABLED: Final = os.environ.get("TENSOCKET_NATIVE", "1") not in ("", "0")
 #: Calls after which reading the machine code from disk, 2 ms, has paid for itself within a factor of two, at about one
 #: microsecond a call. Making it takes 40 ms, once on each machine.
 _CALLS: Final = 1024
+#: The elements from which a call counts as several: its launch in Python takes longer.
+_LARGE: Final = 1 << 14
+_LARGE_CALLS: Final = 8
 #: Operators whose rounding is the same in every correct implementation.
 _EXACT: Final = frozenset({
     "add", "sub", "mul", "div", "neg", "abs", "maximum", "minimum", "relu", "sqrt", "square", "reciprocal", "where",
@@ -243,8 +246,10 @@ def counted(operator: Operator, key: int, next_path: Closure, specialise: Callab
 
     def run_counted(*args: Any, **named: Any) -> Any:
         nonlocal left, run
-        left -= 1
-        if left == 0:
+        array = getattr(args[0], "_array", None) if args else None
+        calls = 1 if array is None or array.size < _LARGE else _LARGE_CALLS
+        left -= calls
+        if -calls < left <= 0:
             run = specialise()
             _replace(operator, key, run_counted, run)
         return run(*args, **named)

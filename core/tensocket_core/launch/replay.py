@@ -43,7 +43,7 @@ PATIENCE = 1000
 _RECORDED: Final = 256
 #: Most elements of the first operand; those of small arrays; elements of larger ones per call before they are recorded,
 #: which copies contents of many kinds and costs as much as replays of that many calls save.
-ELEMENTS, SMALL, ELEMENTS_PER_CALL = 1 << 17, 1 << 14, 1 << 7
+ELEMENTS, SMALL, ELEMENTS_PER_CALL = 1 << 17, 1 << 14, 1 << 9
 #: Most elements on devices with memory of their own, whose recordings follow from layouts: all of them are small.
 DEVICE_ELEMENTS: Final = 1 << 22
 #: Threads that run a call which may be recorded: operators inside it are part of it and make no recordings.

@@ -34,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 #: From a factory and the arguments of a call: what calls like it make, as ``FactoryPlan.function`` returns it.
 Note = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 #: Calls of a factory after which its calls are noted: reading the machine code from disk takes 2 ms.
-_CALLS: Final = 256
+_CALLS: Final = 128
 _CONTEXT: Final = (DEFAULT_DTYPE, PROCESS_DEFAULT)
 _OVERRIDES: Final = (ACTIVE, RECORDERS, VALUE_OBSERVERS, SELECTING, SLOW_PATHS)
 

@@ -24,7 +24,7 @@ from tensocket_core.device import BY_KEY
 from tensocket_core.dispatch.derivative import ARRAYS
 from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, LAZY, OPTIONS, WRAPPER, dtype_bit
 from tensocket_core.launch.entries import ENABLED, compiled_or
-from tensocket_core.launch.replay import ELEMENTS_PER_CALL, compiled_launches
+from tensocket_core.launch.replay import compiled_launches
 from tensocket_core.promotion import DEFAULT_DTYPE
 from tensocket_core.recording import OVERRIDDEN_KERNELS, RECORDING_SLOW_PATHS
 from tensocket_core.tensor import Tensor
@@ -36,10 +36,9 @@ from tensocket_plugins.kit.bounded import BoundedCache
 from ..unrolled.kernels import launching_kernels
 from .graph_forms import LEAF, Graph, UnfitGraph, form_plan
 
-#: Passes through graphs of one form before their launches are recorded, which costs as much as some hundreds save; most
-#: graphs that a program makes so often are those of its training loop. A pass counts once more for so many nodes, and
-#: passes over large arrays wait longer.
-PASSES = 60
+#: Passes through graphs of one form before their launches are recorded, which costs as much as a hundred save; most
+#: graphs that a program makes so often are those of its training loop. A pass counts once more for so many nodes.
+PASSES = 30
 _NODES: Final = 16
 #: Passes in a row without a recording after which only one of so many looks for one, by the rule of the first loss.
 _MISSED: Final = 256
@@ -175,8 +174,7 @@ class _Replays:
     __slots__ = ("_captures", "_code", "_dtype", "_leaves", "_left", "_match", "_operands", "_pass", "_tries")
 
     def __init__(self, graph: Graph, captures: bool) -> None:
-        largest = max([x._array.size for x in graph.operands])
-        self._left: float = max(PASSES, largest // (8 * ELEMENTS_PER_CALL))
+        self._left: float = PASSES
         self._tries = _TRIES
         self._code: Callable[..., Any] = _declined
         self._match: Callable[..., Any] = _declined
@@ -230,6 +228,7 @@ class _Replays:
             self._match = compiled_or(state, plan, _declined)
             self._operands, self._leaves = operands, operands + leaves
         self._code = code
+        _MISSES[_rule(losses)] = 0
         _MATCHED[:] = [self, *[other for other in _MATCHED if other is not self]][:_NEWEST]
 
 
@@ -259,7 +258,7 @@ def replayed_pass(losses: Sequence[Any], wanted: tuple[Any, ...] | None, retain_
         made = replays.matched(losses, wanted, retain_graph)
         if made is not None:
             return made
-    rule = getattr(losses[0]._grad_fn, "derivative", None)
+    rule = _rule(losses)
     missed = _MISSES[rule] = _MISSES.get(rule, 0) + 1
     if missed > _MISSED and missed % _SELDOM:
         return None
@@ -267,6 +266,10 @@ def replayed_pass(losses: Sequence[Any], wanted: tuple[Any, ...] | None, retain_
     if made is not None:
         _MISSES[rule] = 0
     return made
+
+
+def _rule(losses: Sequence[Any]) -> Any:
+    return getattr(losses[0]._grad_fn, "derivative", None)
 
 
 def _found_pass(losses: Sequence[Any], wanted: tuple[Any, ...] | None, retain_graph: bool) -> _Made | None:

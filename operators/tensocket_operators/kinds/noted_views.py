@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Closure = Callable[..., Any]
 #: Calls of one closure after which they are noted; the first function of a process takes 20 ms to compile.
-_CALLS: Final = 256
+_CALLS: Final = 128
 #: Operators and keys whose closures have been noted: closures that replace them are at once, because a promotion makes
 #: closures of other operators anew, and must not lead to the next one.
 _NOTED: Final[set[tuple[str, int]]] = set()

@@ -46,7 +46,7 @@ Closure = Callable[..., Any]
 #: as much as some hundred calls save, the compilation of kernels as much as some thousand).
 CALLS: Final = 3
 _ATTEMPTS: Final = (CALLS, 2 * CALLS, 4 * CALLS, 8 * CALLS)  # a call inside another recording is not recorded
-LAUNCHED_CALLS = 500
+LAUNCHED_CALLS = 150
 #: The calls on devices with memory of their own, where recordings copy no contents.
 _CALLS_ON_DEVICES: Final = 64
 #: Seconds for which a call counts as one; a slower call counts as several, since recording its launches saves as much
@@ -150,7 +150,7 @@ class _Front:
             return repeated
         tensors = [x for value in args for x in tensors_in(value)]
         if all(x._device_state.runtime.profile.host_resident for x in tensors):
-            calls = max(LAUNCHED_CALLS, _MOST_CALLS * max(x._array.size for x in tensors) // ELEMENTS_PER_CALL)
+            calls = max(LAUNCHED_CALLS, max(x._array.size for x in tensors) // ELEMENTS_PER_CALL)
         else:
             calls = _CALLS_ON_DEVICES
         return self._patient(key, notes, repeated, calls)
