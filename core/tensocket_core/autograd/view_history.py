@@ -17,10 +17,10 @@ from tensocket_plugins.contract.errors import AutogradError
 from .. import functions
 from ..dispatch.derivative import Derivative
 from ..dispatch.lazy import with_lazy_bits
-from ..dispatch.modes import NOTE_VIEW
+from ..dispatch.modes import ACTIVE, NOTE_VIEW
 from ..dispatch.schema import parse_schema
 from ..geometry import Shape, element_strides, memory_offset
-from ..keys import AUTOGRAD, DIFFERENTIABLE, LAZY
+from ..keys import AUTOGRAD, DIFFERENTIABLE, LAZY, WRAPPER
 from ..strides import reach
 from .node import gradient_place
 from .record import attach, edge_of, retained_by, transfer_retained_grad
@@ -52,18 +52,28 @@ def overlaps(shape: Shape, strides: Shape) -> bool:
 
 def added_up(grad: Any, strides: Shape, offset: int, base: tuple[Shape, Shape]) -> Any:
     """Scatter a view's gradient to a base's layout, and add up elements at the same position."""
-    size = reach(*base)
-    # The view may extend beyond its base on both sides.
-    low, high = min(0, offset), max(size, offset + reach(tuple(grad.shape), strides))
-    memory = grad.new_zeros(high - low).scatter_add(
-        0, positions(grad, tuple(grad.shape), strides, offset - low), grad.reshape(-1)
-    )
-    if overlaps(*base):
+    shape = tuple(grad.shape)
+    shared = overlaps(*base)
+    if not shared and (shape, strides, offset) == (*base, 0):
+        return grad
+    low, size = extent(shape, strides, offset, base)
+    memory = grad.new_zeros(size)
+    if overlaps(shape, strides) or grad._key & (AUTOGRAD | WRAPPER) or ACTIVE:
+        memory = memory.scatter_add(0, positions(grad, shape, strides, offset - low), grad.reshape(-1))
+    else:
+        memory.as_strided(shape, strides, offset - low).copy_(grad)
+    if shared:
         # Elements of the base that share a position share its gradient evenly.
         places = positions(grad, *base, -low)
-        counts = places.new_zeros(high - low).scatter_add(0, places, places.new_ones(places.shape))
+        counts = places.new_zeros(size).scatter_add(0, places, places.new_ones(places.shape))
         memory = memory / counts.clamp_min(1)
     return memory.as_strided(*base, -low)
+
+
+def extent(shape: Shape, strides: Shape, offset: int, base: tuple[Shape, Shape]) -> tuple[int, int]:
+    """Return the first position of a base and a view together, and their number; the view may extend on both sides."""
+    low = min(0, offset)
+    return low, max(reach(*base), offset + reach(shape, strides)) - low
 
 
 def _region(grad: Any, base: tuple[Shape, Shape], view: tuple[Shape, Shape, int]) -> Any:

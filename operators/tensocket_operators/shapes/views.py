@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.autograd.view_history import added_up
+from tensocket_core.autograd.view_history import added_up, extent, overlaps
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.modes import ACTIVE
@@ -321,6 +321,21 @@ basic_index: Final = View(
     derivative=Derivative(input=lambda grad, input_shape, index: grad.embed_index(input_shape, index)).of_part(
         lambda whole, grad, input_shape, index: _add_part(whole, grad, index)),
 )
+
+
+def _added_up_array(grad: Any, strides: tuple[int, ...], offset: int, base: tuple[Any, Any]) -> Any:
+    """Do the same as ``added_up`` on NumPy arrays, for views and bases whose elements share no position."""
+    shape = grad.shape
+    if overlaps(*base) or overlaps(shape, strides):
+        return NotImplemented
+    if (shape, strides, offset) == (*base, 0):
+        return grad
+    low, size = extent(shape, strides, offset, base)
+    memory = np.zeros(size, grad.dtype)
+    strided_view(memory, shape, strides, offset - low)[...] = grad
+    return strided_view(memory, *base, -low)
+
+
 #: ``base`` holds the shape and the strides of the input, for the gradient.
 strided: Final = View(
     "as_strided(Tensor input, int[] size, int[] stride, int storage_offset, any base) -> Tensor~",
@@ -330,7 +345,7 @@ strided: Final = View(
     function=False,
     derivative=Derivative(
         input=lambda grad, stride, storage_offset, base: added_up(grad, stride, storage_offset, base)
-    ),
+    ).on_arrays(input=_added_up_array),
 )
 alias: Final = View(
     "alias(Tensor input) -> Tensor~",

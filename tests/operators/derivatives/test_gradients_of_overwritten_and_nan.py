@@ -180,3 +180,31 @@ def test_elements_that_share_memory_share_the_gradient_of_a_view_of_theirs(dtype
     part = shared.as_strided((2,), (1,), 1)
     (part * tc.tensor([3, 5], dtype=dtype)).sum().abs().backward()
     assert x.grad.tolist() == [0, 3, 5, 0]
+
+
+#: Shape, strides and place of a view of 3 x 4 elements at 5 in memory of 30, whose rows are 6 apart.
+VIEWS_OF_PART = {
+    "inside": ((2, 3), (6, 1), 6), "the same": ((3, 4), (6, 1), 5), "transposed": ((4, 3), (1, 6), 5),
+    "before it": ((2, 2), (3, 1), 0), "beyond it": ((5,), (5,), 9), "overlapping": ((3, 3), (1, 1), 5),
+    "no elements": ((0, 2), (2, 1), 5), "one element": ((), (), 12), "repeated": ((2, 3), (0, 1), 5)}
+
+
+@pytest.mark.parametrize("grown", [1, 4000], ids=["few", "many"])
+@pytest.mark.parametrize("device", ["cpu", "ref"])
+@pytest.mark.parametrize("name", VIEWS_OF_PART)
+def test_gradient_of_any_geometry(name, device, grown):
+    """Gradients arrive at the elements of the base that the view has; the batch dimension makes them many."""
+    shape, strides, offset = VIEWS_OF_PART[name]
+    shape, strides = (grown, *shape), (30, *strides)
+    memory = tc.tensor(np.arange(30.0 * grown), device=device)
+    base = memory.as_strided((grown, 3, 4), (30, 6, 1), 5).requires_grad_()
+    weights = np.random.default_rng(0).standard_normal(shape)
+    found = base.as_strided(shape, strides, offset)
+    found.backward(tc.tensor(weights, device=device))
+    steps = [np.arange(size) * stride for size, stride in zip(shape, strides, strict=True)]
+    places = offset + sum(np.ix_(*steps))
+    wanted = np.zeros(30 * grown + 40)
+    np.add.at(wanted, places.reshape(-1), weights.reshape(-1))
+    wanted = wanted[:30 * grown].reshape(grown, 30)[:, 5:].copy()
+    wanted = np.stack([wanted[:, k:k + 4] for k in (0, 6, 12)], 1)
+    np.testing.assert_allclose(base.grad.cpu().numpy(), wanted, rtol=1e-12)
