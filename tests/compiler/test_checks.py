@@ -13,6 +13,7 @@ from tensocket_compiler.calls import function as functions
 from tensocket_compiler.calls.compare import find_difference, tolerance_of
 from tensocket_compiler.calls.function import CompiledFunction
 from tensocket_compiler.capture.layout import LAYOUT
+from tensocket_operators.differentiation import replayed_passes
 from tensocket_operators.random.positions import positions, restore_positions
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is captured without a known layout")
@@ -131,7 +132,8 @@ def test_large_memory_is_not_checked_by_default(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["parameter", "statistics", "state", "gradient"])
-def test_wrong_writes_are_found_and_undone(kind, wrong):
+def test_wrong_writes_are_found_and_undone(kind, wrong, monkeypatch):
+    monkeypatch.setattr(replayed_passes, "ENABLED", False)  # recorded passes may round sums otherwise
     plain, step = Step(), Step()
     torch.manual_seed(0)
     compiled = captured(step, X)
