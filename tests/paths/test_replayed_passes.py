@@ -106,6 +106,17 @@ def test_graphs_of_equal_rules_and_other_connections(served: list[str]) -> None:
     assert "found" in served  # more forms than machine code looks for
 
 
+def test_recordings_let_later_forms_be_looked_at(served: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only passes of which none is recorded are seldom looked at."""
+    monkeypatch.setattr(replayed_passes, "PASSES", 2)
+    monkeypatch.setattr(replayed_passes, "_MISSED", 4)
+    for size in range(1, 7):
+        x = torch.ones(size, dtype=torch.float64, requires_grad=True)
+        for _ in range(4):
+            (x * x).sum().backward()
+        assert served[-1] == "matched", size
+
+
 def test_order_of_branches_is_part_of_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine adds the gradient of the newer branch first: sums of three may round otherwise."""
     rng = np.random.default_rng(0)

@@ -60,7 +60,7 @@ def added_up(grad: Any, strides: Shape, offset: int, base: tuple[Shape, Shape]) 
     memory = grad.new_zeros(size)
     if overlaps(shape, strides) or grad._key & (AUTOGRAD | WRAPPER) or ACTIVE:
         memory = memory.scatter_add(0, positions(grad, shape, strides, offset - low), grad.reshape(-1))
-    else:
+    else:  # writing in place is neither differentiable nor batched
         memory.as_strided(shape, strides, offset - low).copy_(grad)
     if shared:
         # Elements of the base that share a position share its gradient evenly.

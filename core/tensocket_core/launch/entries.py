@@ -38,7 +38,7 @@ ENABLED: Final = os.environ.get("TENSOCKET_NATIVE", "1") not in ("", "0")
 #: Calls after which reading the machine code from disk, 2 ms, has paid for itself within a factor of two, at about one
 #: microsecond a call. Making it takes 40 ms, once on each machine.
 _CALLS: Final = 1024
-#: The elements from which a call counts as several: its launch in Python takes longer.
+#: The elements from which a pointwise call counts as several: its launch in Python takes longer.
 _LARGE: Final = 1 << 14
 _LARGE_CALLS: Final = 8
 #: Operators whose rounding is the same in every correct implementation.
@@ -110,7 +110,7 @@ def build_entry(operator: Operator, key: int, state: DeviceState, spec: EntrySpe
         return made
 
     if spec.counted:
-        return counted(operator, key, next_path, lambda: specialise(wrapped), _CALLS)
+        return counted(operator, key, next_path, lambda: specialise(wrapped), _CALLS, _LARGE_CALLS)
     return _when_small(operator, key, next_path, wrapped, specialise)
 
 
@@ -240,16 +240,20 @@ def served(*kinds: DType, pointwise: bool = False) -> bool:
     return (_POINTWISE if pointwise else _SERVED).issuperset(kinds)
 
 
-def counted(operator: Operator, key: int, next_path: Closure, specialise: Callable[[], Closure], calls: int) -> Closure:
-    """Return a closure that runs ``next_path``, and after a number of calls what ``specialise`` makes."""
+def counted(operator: Operator, key: int, next_path: Closure, specialise: Callable[[], Closure], calls: int,
+            large: int = 1) -> Closure:
+    """Return a closure that runs ``next_path``, and after a number of calls what ``specialise`` makes.
+
+    One on many elements counts as ``large`` calls.
+    """
     left, run = calls, next_path
 
     def run_counted(*args: Any, **named: Any) -> Any:
         nonlocal left, run
         array = getattr(args[0], "_array", None) if args else None
-        calls = 1 if array is None or array.size < _LARGE else _LARGE_CALLS
-        left -= calls
-        if -calls < left <= 0:
+        step = 1 if array is None or array.size < _LARGE else large
+        left -= step
+        if -step < left <= 0:
             run = specialise()
             _replace(operator, key, run_counted, run)
         return run(*args, **named)

@@ -14,7 +14,7 @@ Array = Any
 KINDS: Final = 4
 #: The share of elements that get the other number that a range allows.
 _SHARE: Final = 0.25
-#: The most different elements of an array; a larger one repeats them. A prime number: no row or tile is as long.
+#: The most different elements of an array; a larger one repeats them. A prime number: rows and tiles seldom keep step.
 _PERIOD: Final = 8191
 
 
