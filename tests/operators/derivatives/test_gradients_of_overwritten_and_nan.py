@@ -190,17 +190,17 @@ VIEWS_OF_PART = {
 
 
 @pytest.mark.parametrize("grown", [1, 4000], ids=["few", "many"])
-@pytest.mark.parametrize("device", ["cpu", "ref"])
+@pytest.mark.usefixtures("place")
 @pytest.mark.parametrize("name", VIEWS_OF_PART)
-def test_gradient_of_any_geometry(name, device, grown):
+def test_gradient_of_any_geometry(name, grown):
     """Gradients arrive at the elements of the base that the view has; the batch dimension makes them many."""
     shape, strides, offset = VIEWS_OF_PART[name]
     shape, strides = (grown, *shape), (30, *strides)
-    memory = tc.tensor(np.arange(30.0 * grown), device=device)
+    memory = tc.tensor(np.arange(30.0 * grown))
     base = memory.as_strided((grown, 3, 4), (30, 6, 1), 5).requires_grad_()
     weights = np.random.default_rng(0).standard_normal(shape)
     found = base.as_strided(shape, strides, offset)
-    found.backward(tc.tensor(weights, device=device))
+    found.backward(tc.tensor(weights))
     steps = [np.arange(size) * stride for size, stride in zip(shape, strides, strict=True)]
     places = offset + sum(np.ix_(*steps))
     wanted = np.zeros(30 * grown + 40)
