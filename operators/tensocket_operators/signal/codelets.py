@@ -19,7 +19,7 @@ _PRIMES: Final = (2, 3, 5, 7)
 
 def is_short(size: int) -> bool:
     """Whether there is code for a size."""
-    return 0 < size <= _LARGEST and all(p in _PRIMES for p in factors(size))
+    return type(size) is int and 0 < size <= _LARGEST and all(p in _PRIMES for p in factors(size))
 
 
 def factors(size: int) -> list[int]:
