@@ -26,7 +26,7 @@ from ..kinds.host_library import HostOperator, Kind
 from ..kinds.programs import Programs
 from .codelets import ZERO, Codelet, Value, conjugate, is_short
 
-#: All values, or only the first half of those that the others mirror.
+#: Real values, complex ones, or the first half of complex ones that mirror each other.
 Values = Literal["real", "complex", "half"]
 
 #: Elements from which on calls launch kernels: a library transforms few of them before kernels are compiled.
@@ -48,8 +48,8 @@ class TransformForm:
         dtype: That of the parts.
         size: The number of points.
         given: How many of the points are read; the others are zero.
-        source: What is read.
-        result: What is written.
+        source: Element type of what is read, with parts of this dtype.
+        result: The values that are written. Real ones come from the first half of values that mirror each other.
         forward: Whether exponents are negative.
         lanes: Rows that one vector holds.
         adjacent: Whether these are adjacent in memory.
@@ -58,7 +58,7 @@ class TransformForm:
     dtype: DType
     size: int
     given: int
-    source: Values
+    source: DType
     result: Values
     forward: bool
     lanes: int
@@ -80,8 +80,8 @@ class _Transform:
     def __init__(self, form: TransformForm) -> None:
         self.form = form
         self.nest = ProgramBuilder("transform", int64)
-        self.nest.buffer("out0", self._stored(form.result), writable=True)
-        self.nest.buffer("in0", self._stored(form.source))
+        self.nest.buffer("out0", form.dtype if form.result == "real" else _COMPLEX[form.dtype], writable=True)
+        self.nest.buffer("in0", form.source)
         self.outer, self.inner, self.points = self.nest.sizes("n", 3)
         self.scale = self.nest.number("scale", form.dtype)
         self.a, self.b = Var("a", int64), Var("b", int64)
@@ -118,7 +118,7 @@ class _Transform:
         """Return all points of a row."""
         form = self.form
         read = [self._read(codelet, j) for j in range(form.given)]
-        if form.source != "half":
+        if form.result != "real":
             return read + [ZERO] * (form.size - form.given)
         read += [ZERO] * (form.size // 2 + 1 - form.given)
         mirrored = [conjugate(x) for x in read[1:(form.size + 1) // 2]]
@@ -127,12 +127,9 @@ class _Transform:
 
     def _read(self, codelet: Codelet, j: int) -> Value:
         place: Expr = (self.a * self.points + j) * self.inner + self.b
-        value: Any = load("in0", place, self._stored(self.form.source))
+        value: Any = load("in0", place, self.form.source)
         parts = (value.re, value.im) if isinstance(value, Complex) else (value, None)
         return codelet.named(parts)
-
-    def _stored(self, values: Values) -> DType:
-        return self.form.dtype if values == "real" else _COMPLEX[self.form.dtype]
 
 
 def transformed(state: DeviceState, x: Any, axes: Sequence[int], sizes: Sequence[int], scale: float, forward: bool,
@@ -146,30 +143,26 @@ def transformed(state: DeviceState, x: Any, axes: Sequence[int], sizes: Sequence
         sizes: The number of points along each of them: elements are left out, or zeros added, at the end.
         scale: The factor of the results.
         forward: Whether exponents are negative.
-        result: What the result holds of the values along the last axis. ``x`` holds the first half of those that real
-            results come from.
+        result: The values along the last axis of the result. If they are real, ``x`` holds the first half of theirs.
     """
-    dtype = _PARTS.get(getattr(x, "dtype", None))
-    if dtype is None or not _PROGRAMS.of(state) or not x.size or not all(map(is_short, sizes)):
+    if not _PROGRAMS.of(state) or x.dtype not in _PARTS or not x.size or not all(map(is_short, sizes)):
         return None
     order = list(zip(axes, sizes, strict=True))
     for number, (axis, size) in enumerate(order if result == "real" else order[::-1]):
         last = axis == axes[-1]
-        source: Values = "half" if result == "real" and last else "complex" if x.dtype.kind == "c" else "real"
-        target: Values = result if last else "complex"
-        x = _along(state, x, axis, size, scale if number == 0 else 1.0, dtype, source, target, forward)
+        x = _along(state, x, axis, size, scale if number == 0 else 1.0, result if last else "complex", forward)
     return x
 
 
-def _along(state: DeviceState, x: Any, axis: int, size: int, scale: float, dtype: DType, source: Values,
-           result: Values, forward: bool) -> Any:
+def _along(state: DeviceState, x: Any, axis: int, size: int, scale: float, result: Values, forward: bool) -> Any:
     """Transform along one axis."""
     x = x if x.flags.c_contiguous else np.ascontiguousarray(x)
-    shape, points = x.shape, x.shape[axis]
+    shape, points, dtype = x.shape, x.shape[axis], _PARTS[x.dtype]
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1:])
-    rows = inner if inner >= _ADJACENT else outer
-    form = TransformForm(dtype, size, min(points, size // 2 + 1 if source == "half" else size), source, result, forward,
-                         8 if rows <= 8 or dtype is float64 else 16, inner >= _ADJACENT)
+    adjacent = inner >= _ADJACENT
+    lanes = 8 if dtype is float64 or (inner if adjacent else outer) <= 8 else 16
+    given = min(points, size // 2 + 1 if result == "real" else size)
+    form = TransformForm(dtype, size, given, FROM_NUMPY[x.dtype], result, forward, lanes, adjacent)
     made = size // 2 + 1 if result == "half" else size
     out = state.runtime.empty((*shape[:axis], made, *shape[axis + 1:]), dtype if result == "real" else _COMPLEX[dtype],
                               state.stream)
@@ -184,7 +177,7 @@ class Transform(HostOperator):
     Kernels also serve recordings that may round otherwise than the library.
 
     Args:
-        result: What the result holds of the values along the last axis.
+        result: The values along the last axis of the result.
         arguments: ``arguments(shape, *arguments)``: axes, sizes, factor and whether exponents are negative.
         record: As of ``HostOperator``.
     """

@@ -75,6 +75,15 @@ def test_several_axes(launches, name):
     assert len(launches) == 7
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_real_values_of_complex_transforms(launches, name):
+    x = RNG.normal(size=(4, 6, 5))
+    for n in (5, 10):
+        close(getattr(f, f"fft_{name}")(tensor(x), n, 1), getattr(np.fft, name)(x, n, 1))
+    close(f.fft_irfftn(tensor(x), (3, 10), (0, 1)), np.fft.irfftn(x, (3, 10), (0, 1)))
+    assert len(launches) == 4
+
+
 def test_views_are_copied(launches):
     x = values("fft", (6, 8))
     close(f.fft_fft(tensor(x).t()), np.fft.fft(x.T))
