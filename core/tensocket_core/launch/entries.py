@@ -121,8 +121,8 @@ def wrapper_layout(key: int) -> WrapperLayout:
 
 
 def build_product(operator: str, state: DeviceState, dtype: DType, key: int, next_path: Closure, *,
-                  affine: bool = False) -> Closure:
-    """Return an entry for small products of two matrices (``affine``: plus a bias), or ``next_path`` without one.
+                  affine: bool = False, ranks: tuple[int, int] = (2, 2)) -> Closure:
+    """Return an entry for small products of matrices or vectors, or ``next_path`` without one.
 
     Args:
         operator: Name of the operator whose closure it is.
@@ -130,12 +130,12 @@ def build_product(operator: str, state: DeviceState, dtype: DType, key: int, nex
         dtype: Dtype of operands and result.
         key: The result's key.
         next_path: Serves the calls that the entry declines.
-        affine: See ``ProductPlan``.
+        affine, ranks: See ``ProductPlan``.
     """
     if not ENABLED or state.runtime.target is None:
         return next_path
-    plan = plans.ProductPlan(dtype, wrapper_layout(key), affine)
-    made: Closure = _made_once(state, (operator, dtype, key), lambda: compiled_or(state, plan, next_path))
+    plan = plans.ProductPlan(dtype, wrapper_layout(key), affine, ranks)
+    made: Closure = _made_once(state, (operator, dtype, key, ranks), lambda: compiled_or(state, plan, next_path))
     return made
 
 

@@ -59,8 +59,10 @@ def _product_host_path(fits: Callable[[Any, Any], bool], recordable: Callable[[A
             return None
         if not key & AUTOGRAD:
             next_path = small_products.product(kernel, key, fits, body)
-            return next_path if recordable is None or fits is _same_batch else build_product(
-                body.__name__, state, _MULTIPLIED[key & DTYPE_MASK], key, next_path)
+            for ranks in _ENTRIES[fits]:
+                next_path = build_product(body.__name__, state, _MULTIPLIED[key & DTYPE_MASK], key, next_path,
+                                          ranks=ranks)
+            return next_path
         if recordable is None:
             return None
         recorded = product.below(key)
@@ -99,6 +101,9 @@ def _same_batch(x: Any, y: Any) -> bool:
     return bool(x.ndim == 3 == y.ndim and x.shape[0] == y.shape[0])
 
 
+#: The ranks of operands that entries multiply, the last ones first, by the ranks that an operator allows.
+_ENTRIES: Final[dict[Callable[[Any, Any], bool], tuple[tuple[int, int], ...]]] = {
+    _any: ((2, 1), (1, 1), (2, 2)), _vector: ((2, 1),), _vectors: ((1, 1),), _matrices: ((2, 2),), _same_batch: ()}
 _MULTIPLIED: Final[dict[int, DType]] = {dtype_bit(dtype): dtype for dtype in (float16, bfloat16, float32, float64)}
 
 

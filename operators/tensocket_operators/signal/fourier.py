@@ -24,8 +24,9 @@ from .. import creation
 from ..call_forms import write_out
 from ..indexing.selection import positions
 from ..kinds.composite import composite
-from ..kinds.host_library import HostOperator, same_shape
+from ..kinds.host_library import same_shape
 from . import pocketfft
+from .fourier_kernel_cpu import Transform
 from .fourier_paths import (
     ALL,
     ONE,
@@ -70,23 +71,29 @@ def _real_shape(shape: tuple[int, ...], dim: tuple[int, ...], scale: float, size
     return tuple(size if k == dim[-1] else n for k, n in enumerate(shape))
 
 
-whole: Final[HostOperator] = HostOperator(
+def _sizes(shape: tuple[int, ...], dim: tuple[int, ...]) -> list[int]:
+    return [shape[k] for k in dim]
+
+
+whole: Final[Transform] = Transform(
     "fft_c2c(Tensor input, int[] dim, float scale, bool forward) -> Tensor", "Complex transform.",
-    pocketfft.complex_to_complex,
+    pocketfft.complex_to_complex, "complex",
+    lambda shape, dim, scale, forward: (dim, _sizes(shape, dim), scale, forward),
     kinds="c",
     shape=same_shape, derivative=wirtinger(Derivative(
         input=lambda grad, dim, scale, forward: call(whole, grad, dim, scale, not forward))),
     **_RECORD)
-to_half: Final[HostOperator] = HostOperator(
+to_half: Final[Transform] = Transform(
     "fft_r2c(Tensor input, int[] dim, float scale) -> Tensor", "Transform of real values, without mirrored ones.",
-    pocketfft.real_to_half, kinds="f",
-    shape=_half_shape, result="complex", derivative=wirtinger(Derivative(
+    pocketfft.real_to_half, "half", lambda shape, dim, scale: (dim, _sizes(shape, dim), scale, True), kinds="f",
+    shape=_half_shape, derivative=wirtinger(Derivative(
         input=lambda grad, input_shape, dim, scale: _half_gradient(grad, input_shape, dim, scale))),
     **_RECORD)
-to_real: Final[HostOperator] = HostOperator(
+to_real: Final[Transform] = Transform(
     "fft_c2r(Tensor input, int[] dim, float scale, int size) -> Tensor", "Inverse transform with real values.",
-    pocketfft.half_to_real, kinds="c",
-    shape=_real_shape, result="real", derivative=wirtinger(Derivative(
+    pocketfft.half_to_real, "real",
+    lambda shape, dim, scale, size: (dim, [*_sizes(shape, dim[:-1]), size], scale, False), kinds="c",
+    shape=_real_shape, derivative=wirtinger(Derivative(
         input=lambda grad, input_shape, dim, scale: _real_gradient(grad, input_shape, dim, scale))),
     **_RECORD)
 

@@ -10,14 +10,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.operator import HostPath
 from tensocket_core.geometry import is_integer, normalize_axis
+from tensocket_core.keys import dtype_bit
+from tensocket_core.launch.host_kernels import REFUSED
+from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, DimensionError, ShapeError
 
 from ..array_paths import REAL, array_path
 from . import pocketfft
+from .fourier_kernel_cpu import MANY, Values, transformed
 
 
 def scale_of(name: str, norm: str | None, count: int, forward: bool) -> float:
@@ -96,37 +101,68 @@ PAIR: Final = (None, (-2, -1), None)
 Arguments = tuple[tuple[Any, ...], Callable[..., tuple[tuple[int, ...], list[int]]]]
 
 
-def _shortcut(name: str, arguments: Arguments, run: Callable[..., Any], accepts: tuple[DType, ...]) -> HostPath:
-    """Return a shortcut that computes with arrays; ``run(array, axes, sizes, scale of a direction)``."""
+def _shortcut(name: str, arguments: Arguments, run: Callable[..., Any], result: Values, forward: bool,
+              accepts: tuple[DType, ...]) -> HostPath:
+    """Return a shortcut that computes with arrays; ``run(array, axes, sizes, scale)``.
+
+    Many elements are transformed by kernels where these suit them, as ``Transform`` does.
+    """
     defaults, parse = arguments
 
-    def transform(x: Any, *args: Any) -> Any:
+    def parsed(x: Any, args: tuple[Any, ...]) -> tuple[tuple[int, ...], list[int], float]:
         first, dim, norm = args + defaults[len(args):]
         axes, sizes = parse(name, x, first, dim)
         check_sizes(name, x, sizes)
-        if not axes or not x.size:
-            return NotImplemented
-        return run(x, axes, sizes, partial(scale_of, name, norm, math.prod(sizes)))
+        return axes, sizes, scale_of(name, norm, math.prod(sizes), forward)
 
-    return array_path(transform, accepts=accepts, label=f"fft.{name}")
+    def transform(x: Any, *args: Any) -> Any:
+        axes, sizes, scale = parsed(x, args)
+        return run(x, axes, sizes, scale) if axes and x.size else NotImplemented
+
+    of_arrays = array_path(transform, accepts=accepts, label=f"fft.{name}")
+
+    def make(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+        library = of_arrays(key, state, next_path)
+        return None if library is None else _with_kernels(state, library, parsed, result, forward)
+
+    return make
+
+
+def _with_kernels(state: DeviceState, library: Callable[..., Any], parsed: Callable[..., Any], result: Values,
+                  forward: bool) -> Callable[..., Any]:
+    """Return a shortcut that launches kernels for many elements, and calls ``library`` for all others."""
+    def run(x: Any, *args: Any) -> Any:
+        array = x._array
+        if array.size < MANY:
+            return library(x, *args)
+        try:
+            axes, sizes, scale = parsed(array, args)
+        except REFUSED:
+            return library(x, *args)
+        made = transformed(state, array, axes, sizes, scale, forward, result)
+        if made is None:
+            return library(x, *args)
+        return wrap(made, state.key | dtype_bit(dtypes.FROM_NUMPY[made.dtype]))
+
+    return run
 
 
 def whole_path(name: str, arguments: Arguments, forward: bool) -> HostPath:
     """Return the shortcut of a complex transform."""
     return _shortcut(name, arguments, lambda x, axes, sizes, scale: pocketfft.complex_to_complex(
-        pocketfft.resized(x, axes, sizes, to_complex=True), axes, scale(forward), forward), _FLOATS)
+        pocketfft.resized(x, axes, sizes, to_complex=True), axes, scale, forward), "complex", forward, _FLOATS)
 
 
 def half_path(name: str, arguments: Arguments) -> HostPath:
     """Return the shortcut of a transform of real values."""
     return _shortcut(name, arguments, lambda x, axes, sizes, scale: pocketfft.real_to_half(
-        pocketfft.resized(x, axes, sizes), axes, scale(True)), REAL)
+        pocketfft.resized(x, axes, sizes), axes, scale), "half", True, REAL)
 
 
 def real_path(name: str, arguments: Arguments, forward: bool) -> HostPath:
     """Return the shortcut of a transform with real results."""
-    def run(x: Any, axes: tuple[int, ...], sizes: list[int], scale: Callable[[bool], float]) -> Any:
+    def run(x: Any, axes: tuple[int, ...], sizes: list[int], scale: float) -> Any:
         half = pocketfft.resized(x.conj() if forward else x, axes, [*sizes[:-1], sizes[-1] // 2 + 1], to_complex=True)
-        return pocketfft.half_to_real(half, axes, scale(forward), sizes[-1])
+        return pocketfft.half_to_real(half, axes, scale, sizes[-1])
 
-    return _shortcut(name, arguments, run, _FLOATS)
+    return _shortcut(name, arguments, run, "real", forward, _FLOATS)

@@ -95,21 +95,23 @@ class EntryPlan:
 
 @dataclass(frozen=True, slots=True)
 class ProductPlan:
-    """The product of two small matrices in wrappers, which the backend's library computes, not a program.
+    """The product of two small matrices or vectors in wrappers, which the backend's library computes, not a program.
 
     The compiled function is ``f(x, y)`` for x @ y or, if ``affine``, ``f(x, weight, bias)`` for x @ weight.T + bias,
-    where the bias is a vector or None. It serves matrices of the dtype with contiguous rows or columns, as long as the
-    product is small, and hands all other calls to its next path.
+    where the bias is a vector or None. It serves contiguous vectors and matrices of the dtype with contiguous rows or
+    columns, as long as the product is small, and hands all other calls to its next path.
 
     Attributes:
         dtype: Dtype of operands and result.
         wrapper: Layout of the objects that hold operands and result.
         affine: Whether the product has a transposed weight and a bias.
+        ranks: The operands' ranks: two matrices, a matrix and a vector, or two vectors; matrices if ``affine``.
     """
 
     dtype: DType
     wrapper: WrapperLayout
     affine: bool = False
+    ranks: tuple[int, int] = (2, 2)
 
 
 @dataclass(frozen=True, slots=True)
