@@ -26,7 +26,6 @@ from ..indexing.selection import positions
 from ..kinds.composite import composite
 from ..kinds.host_library import same_shape
 from . import pocketfft
-from .fourier_kernel_cpu import Transform
 from .fourier_paths import (
     ALL,
     ONE,
@@ -41,6 +40,7 @@ from .fourier_paths import (
     several,
     whole_path,
 )
+from .transforms import Transform
 
 _RECORD: Final[dict[str, Any]] = {"halves": False, "method": False, "function": False}
 _FFT: Final[dict[str, Any]] = {"method": False, "namespace": "fft"}

@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
 from tensocket_core.device import DeviceState
-from tensocket_core.keys import dtype_bit
-from tensocket_core.launch.path import Signature
 from tensocket_core.launch.programs import launch
-from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.dtypes import FROM_NUMPY, DType, complex64, complex128, float32, float64, int64
-from tensocket_plugins.contract.launch_recorder import may_round_freely
 from tensocket_plugins.ir.build.elements import load
 from tensocket_plugins.ir.build.nest import ProgramBuilder, parallel
 from tensocket_plugins.ir.complex import Complex
 from tensocket_plugins.ir.nodes import Expr, If, Let, LoopKind, Program, Stmt, Store, Var, const, loop
 
-from ..kinds.host_library import HostOperator, Kind
-from ..kinds.programs import Programs
 from .codelets import ZERO, Codelet, Value, conjugate, is_short
+from .transforms import Values
 
-#: Real values, complex ones, or the first half of complex ones that mirror each other.
-Values = Literal["real", "complex", "half"]
-
-#: Elements from which on calls launch kernels: a library transforms few of them before kernels are compiled.
-MANY: Final = 1 << 12
-_PROGRAMS: Final = Programs("short_transforms", cpu=True, simt=False)
-_RESULTS: Final[dict[Values, Kind]] = {"real": "real", "complex": "same", "half": "complex"}
 _COMPLEX: Final = {float32: complex64, float64: complex128}
 _PARTS: Final = {np.dtype(np.float32): float32, np.dtype(np.complex64): float32,
                  np.dtype(np.float64): float64, np.dtype(np.complex128): float64}
@@ -145,7 +133,7 @@ def transformed(state: DeviceState, x: Any, axes: Sequence[int], sizes: Sequence
         forward: Whether exponents are negative.
         result: The values along the last axis of the result. If they are real, ``x`` holds the first half of theirs.
     """
-    if not _PROGRAMS.of(state) or x.dtype not in _PARTS or not x.size or not all(map(is_short, sizes)):
+    if x.dtype not in _PARTS or not x.size or not all(map(is_short, sizes)):
         return None
     order = list(zip(axes, sizes, strict=True))
     for number, (axis, size) in enumerate(order if result == "real" else order[::-1]):
@@ -169,35 +157,3 @@ def _along(state: DeviceState, x: Any, axis: int, size: int, scale: float, resul
     launch(state, ("short_transform", form), partial(transform_nest, form), None, [out, x],
            [outer, inner, points, scale])
     return out
-
-
-class Transform(HostOperator):
-    """A record of transforms: a library computes those of few elements, kernels all others that suit them.
-
-    Kernels also serve recordings that may round otherwise than the library.
-
-    Args:
-        result: The values along the last axis of the result.
-        arguments: ``arguments(shape, *arguments)``: axes, sizes, factor and whether exponents are negative.
-        record: As of ``HostOperator``.
-    """
-
-    def __init__(self, schema: str, doc: str, compute: Callable[..., Any], result: Values,
-                 arguments: Callable[..., tuple[Sequence[int], Sequence[int], float, bool]], **record: Any) -> None:
-        super().__init__(schema, doc, compute, result=_RESULTS[result], **record)
-        self._holds, self._arguments = result, arguments
-
-    def rounds_alike(self, call: Signature, args: Sequence[Any] = ()) -> bool:
-        """Whether kernels also serve calls that are not recorded."""
-        return bool(args) and args[0]._array.size >= MANY
-
-    def on_device(self, state: DeviceState, args: tuple[Any, ...]) -> Any:
-        """Launch kernels, or compute on the host."""
-        x = args[0]
-        if _PROGRAMS.of(state) and (x._array.size >= MANY or may_round_freely()):
-            axes, sizes, scale, forward = self._arguments(tuple(x.shape), *args[1:])
-            array = x.detach().contiguous()._array
-            made = transformed(state, array, axes, sizes, scale, forward, self._holds)
-            if made is not None:
-                return wrap(made, state.key | dtype_bit(FROM_NUMPY[made.dtype]))
-        return super().on_device(state, args)

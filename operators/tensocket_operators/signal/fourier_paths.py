@@ -13,16 +13,14 @@ from typing import Any, Final
 from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.operator import HostPath
 from tensocket_core.geometry import is_integer, normalize_axis
-from tensocket_core.keys import dtype_bit
 from tensocket_core.launch.host_kernels import REFUSED
-from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, DimensionError, ShapeError
 
 from ..array_paths import REAL, array_path
 from . import pocketfft
-from .fourier_kernel_cpu import MANY, Values, transformed
+from .transforms import MANY, Values, by_kernels
 
 
 def scale_of(name: str, norm: str | None, count: int, forward: bool) -> float:
@@ -139,10 +137,8 @@ def _with_kernels(state: DeviceState, library: Callable[..., Any], parsed: Calla
             axes, sizes, scale = parsed(array, args)
         except REFUSED:
             return library(x, *args)
-        made = transformed(state, array, axes, sizes, scale, forward, result)
-        if made is None:
-            return library(x, *args)
-        return wrap(made, state.key | dtype_bit(dtypes.FROM_NUMPY[made.dtype]))
+        made = by_kernels(state, array, axes, sizes, scale, forward, result)
+        return library(x, *args) if made is None else made
 
     return run
 

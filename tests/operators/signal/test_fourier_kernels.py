@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 
 import tensocket_operators as tc
 from tensocket_operators import functions as f
-from tensocket_operators.signal import fourier_kernel_cpu
 from tensocket_operators.signal.codelets import is_short
 
 RNG = np.random.default_rng(5)
@@ -24,9 +25,10 @@ def processor():
 def launches(monkeypatch):
     """Let kernels serve arrays of all sizes, and return a list of the arrays that they transformed."""
     seen = []
-    original = fourier_kernel_cpu._along
-    monkeypatch.setattr(fourier_kernel_cpu, "_along", lambda *args: seen.append(args[1]) or original(*args))
-    for module in ("fourier_kernel_cpu", "fourier_paths"):
+    kernels = importlib.import_module("tensocket_operators.signal.fourier_kernel_cpu")
+    original = kernels._along
+    monkeypatch.setattr(kernels, "_along", lambda *args: seen.append(args[1]) or original(*args))
+    for module in ("transforms", "fourier_paths"):
         monkeypatch.setattr(f"tensocket_operators.signal.{module}.MANY", 1)
     return seen
 
