@@ -195,7 +195,7 @@ class Lapack:
         made = np.array(matrix.swapaxes(-1, -2), order="C", copy=True)
         pivots, info = np.empty((*lead, min(m, n)), np.int64), np.zeros(lead, np.int64)
         getrf(count, m, n, PerMatrix(made), m, PerMatrix(pivots), PerMatrix(info))
-        return np.ascontiguousarray(made.swapaxes(-1, -2)), pivots.astype(np.int32), info.astype(np.int32)
+        return _transposed(made), pivots.astype(np.int32), info.astype(np.int32)
 
     def ldl(self, matrix: Array) -> Any:
         """Return L and D of a small symmetric [n, n] in one triangle; see ``SmallLapack.ldl``."""
