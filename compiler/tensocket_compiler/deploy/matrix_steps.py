@@ -8,6 +8,7 @@ from typing import Final
 
 from tensocket_plugins.contract.dtypes import DType
 
+from .cblas import has_blas
 from .interface import c_type
 from .plan import Number, Operand, PlannedStep
 from .polynomials import Polynomial
@@ -46,14 +47,15 @@ class PackedWeights:
     Args:
         is_constant: Whether a block has the same contents in all calls.
         names: Names of the sizes that change.
+        blas: Whether BLAS multiplies plain matrices, which are not packed then.
 
     Attributes:
         nbytes: Bytes of all packed matrices.
         calls: The packings, in order.
     """
 
-    def __init__(self, is_constant: Callable[[int], bool], names: Sequence[str]) -> None:
-        self._is_constant, self._names = is_constant, names
+    def __init__(self, is_constant: Callable[[int], bool], names: Sequence[str], *, blas: bool = False) -> None:
+        self._is_constant, self._names, self._blas = is_constant, names, blas
         self._places: dict[tuple[object, ...], int] = {}
         self.nbytes = 0
         self.calls: list[Packing] = []
@@ -62,6 +64,8 @@ class PackedWeights:
         """Return a product as C; ``element`` returns the pointer to the first element of an operand."""
         given = Matrices.of_numbers([_value(x) for x in step.numbers])
         out, x, y = step.operands
+        if self._blas and given.is_plain and has_blas(out.dtype):
+            return product_call(out.dtype, given, "TS_PANELS", [element(out), element(x), element(y)], self._text)
         if given.is_plain and not self._is_constant(y.block) and self._is_wide(x, given):
             given, x, y = given.transposed(), y, x
         pointers, form = [element(out), element(x), element(y)], "TS_PANELS"

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import DType
 
+from .cblas import blas_text
 from .polynomials import Polynomial
 from .tiles import HEIGHTS, VECTORS, tiles_text
 
@@ -213,7 +214,7 @@ static void ts_multiply_{s}(const {m} *self, int dims, enum ts_form form, const 
 {{
     struct ts_product_{s} product = {{dims, form, sizes, so, sx, sy, rows, depths, out, x, y, TS_TALL_{s}}};
     const int64_t m = sizes[dims], n = sizes[dims + 1];
-    int64_t count = (n + TS_COLUMNS_{s} - 1) / TS_COLUMNS_{s}, work = m * n * sizes[dims + 2];
+    int64_t count = (n + TS_COLUMNS_{s} - 1) / TS_COLUMNS_{s}, work = m * n * sizes[dims + 2];{first}
     if (form == TS_PANELS && m < 4 && depths[2 * {depth_dims} - 1] == 1 && depths[{depth_dims} - 1] == sizes[dims + 2]
         && sy[dims] == 1 && rows[{row_dims} - 1] == m) product.form = TS_DOTS;
     if (form != TS_PACKED) product.tall = m ? m : 1; /* each unit packs its panel */
@@ -225,6 +226,10 @@ static void ts_multiply_{s}(const {m} *self, int dims, enum ts_form form, const 
     if (work < 65536) ts_panels_{s}(&product, 0, count);
     else ts_share(self, ts_panels_{s}, &product, count);
 }}"""
+
+#: The start of the routine if there is a BLAS.
+_BLAS: Final = """
+    if (form == TS_PANELS && ts_blas_{s}(dims, sizes, so, sx, sy, rows, depths, out, x, y)) return;"""
 
 #: Packs count matrices y[k, n], each at a step from the one before.
 _PACK_ALL: Final = """\
@@ -294,11 +299,15 @@ class Matrices:
                         (1, 1, n, 0, 0, y_column), (1, 1, 1, k, 0, 0, 0, y_depth))
 
 
-def product_text(dtype: DType, c_type: str, model: str) -> str:
-    """Return the routine for a dtype, which needs ``ts_share`` and ``PRELUDE``; ``model`` is the type of models."""
-    text = _TEXT.format(t=c_type, s=dtype.short, m=model, heights=", ".join(map(str, HEIGHTS)),
+def product_text(dtype: DType, c_type: str, model: str, *, blas: bool = False) -> str:
+    """Return the routine for a dtype, which needs ``ts_share`` and ``PRELUDE``; ``model`` is the type of models.
+
+    If ``blas``, products that are not packed are BLAS's where it has a form for their matrices.
+    """
+    first = _BLAS.format(s=dtype.short) if blas else ""
+    text = _TEXT.format(t=c_type, s=dtype.short, m=model, heights=", ".join(map(str, HEIGHTS)), first=first,
                         dims=max(ROW_DIMS, DEPTH_DIMS), row_dims=ROW_DIMS, depth_dims=DEPTH_DIMS)
-    return "\n\n".join([tiles_text(dtype.short, c_type), text])
+    return "\n\n".join([tiles_text(dtype.short, c_type), *([blas_text(dtype, c_type)] if blas else []), text])
 
 
 def packing_text(dtype: DType, c_type: str) -> str:

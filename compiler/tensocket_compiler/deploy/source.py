@@ -8,6 +8,8 @@ from functools import partial
 from tensocket_plugins.contract.dtypes import uint8
 from tensocket_plugins.ir.nodes import Program
 
+from .cblas import PRELUDE as BLAS
+from .cblas import has_blas
 from .convolutions import padding_call, padding_text
 from .device import Check, Routine
 from .header import parameters
@@ -22,8 +24,8 @@ from .products import packing_text, product_text
 from .runtime import runtime_text
 from .weights import Weight, array_name, declaration, place_weights
 
-#: The functions that print routines.
-_TEXTS = {"product": product_text, "padding": padding_text, "pooling": pooling_text}
+#: The functions that print routines besides products.
+_TEXTS = {"padding": padding_text, "pooling": pooling_text}
 #: Bytes of the largest array of a launch from which threads may share it.
 _SHARED = 1 << 16
 
@@ -35,10 +37,11 @@ class Source:
         plan: Its steps and memory.
         interface: The names.
         in_file: Whether weights are in a file.
+        blas: Whether BLAS multiplies matrices.
     """
 
-    def __init__(self, plan: Plan, interface: Interface, *, in_file: bool) -> None:
-        self.plan, self.interface, self.in_file = plan, interface, in_file
+    def __init__(self, plan: Plan, interface: Interface, *, in_file: bool, blas: bool = False) -> None:
+        self.plan, self.interface, self.in_file, self.blas = plan, interface, in_file, blas
         written = {x.block for step in plan.steps for x in step.operands if x.written}
         #: Whether calls write to the model.
         self.writes = any(block.role == "state" and n in written for n, block in enumerate(plan.blocks))
@@ -59,7 +62,7 @@ class Source:
                 self._mutable[x.block] = self.state_bytes
                 self.state_bytes += -(-len(x.data) // 64) * 64
         #: The weights that products read in another order.
-        self.packed = PackedWeights(self._is_constant, interface.size_names)
+        self.packed = PackedWeights(self._is_constant, interface.size_names, blas=blas)
 
     def _is_constant(self, block: int) -> bool:
         return block in self._weight and block not in self._mutable
@@ -87,11 +90,17 @@ class Source:
     def _routines(self, routines: Sequence[Routine]) -> Iterator[str]:
         """Return the texts of the routines."""
         if any(x.name == "product" for x in routines):
-            yield PRODUCTS
+            yield "\n\n".join([PRODUCTS, *([BLAS] if self.blas else [])])
         for x in routines:
-            yield _TEXTS[x.name](x.dtype, c_type(x.dtype), self.interface.name)
+            yield self._routine(x)
         for dtype in dict.fromkeys(x.dtype for x in self.packed.calls):
             yield packing_text(dtype, c_type(dtype))
+
+    def _routine(self, routine: Routine) -> str:
+        dtype, name = routine.dtype, self.interface.name
+        if routine.name == "product":
+            return product_text(dtype, c_type(dtype), name, blas=self.blas and has_blas(dtype))
+        return _TEXTS[routine.name](dtype, c_type(dtype), name)
 
     def _shares(self, step: PlannedStep) -> bool:
         return max([self.plan.blocks[x.block].nbytes for x in step.operands], default=0) >= _SHARED

@@ -25,6 +25,9 @@ def add_to(commands: Commands) -> None:
                         help="whether its weights are C or in a file")
     parser.add_argument("--max-size", metavar="DIM=N", action="append", default=[],
                         help="the largest value of a size that has no limit")
+    parser.add_argument("--cpu", help="the processor whose instructions the build files allow, such as x86-64-v3")
+    parser.add_argument("--products", choices=("tiles", "cblas"), default="tiles",
+                        help="whether the library multiplies matrices itself or by a BLAS that is linked")
     parser.set_defaults(run=_run)
 
 
@@ -67,7 +70,7 @@ def _write_c(programs: dict[str, Any], options: argparse.Namespace) -> int:
     file = Path(options.file)
     name = options.name or re.sub(r"\W", "_", file.stem.lower(), flags=re.ASCII)
     made = compile_c(next(iter(programs.values())), options.c or file.with_name(f"{name}_c"), name=name,
-                     weights=options.weights, max_sizes=limits)
+                     weights=options.weights, max_sizes=limits, cpu=options.cpu, products=options.products)
     print(f"{made.folder}: {', '.join(made.files)}\n{made.launches} launches of {made.kernels} kernels, "
           f"{made.weight_bytes:,} bytes of weights, {made.arena_bytes:,} bytes of memory for a call")
     return 0

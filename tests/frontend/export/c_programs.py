@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ needs_compiler = pytest.mark.skipif(shutil.which("gcc") is None or shutil.which(
 STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off"]
 
 
-def build(folder: Path) -> None:
+def build(folder: Path, options: Sequence[str] = ("CFLAGS=-O2 -pedantic -Werror",)) -> None:
     """Build a library as its Makefile says, with all warnings as errors."""
-    done = subprocess.run(["make", "-C", str(folder), "CC=gcc", "CFLAGS=-O2 -pedantic -Werror"], check=False,
+    done = subprocess.run(["make", "-C", str(folder), "CC=gcc", *options], check=False,
                           capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[:3000]
 
@@ -36,16 +37,17 @@ def built_program(folder: Path, main: str, *flags: str) -> Path:
 class Loaded:
     """A built library, called through ctypes."""
 
-    def __init__(self, folder: Path, name: str, weights: str | None = None) -> None:
-        build(folder)
-        self.name, self._library = name, ctypes.CDLL(str(folder / f"lib{name}.so"))
+    def __init__(self, folder: Path, name: str, weights: str | None = None,
+                 options: Sequence[str] = ("CFLAGS=-O2 -pedantic -Werror",)) -> None:
+        build(folder, options)
+        self.name, self.library = name, ctypes.CDLL(str(folder / f"lib{name}.so"))
         self.model = ctypes.c_void_p()
         path = None if weights is None else str(folder / weights).encode()
         assert self.function("init")(ctypes.byref(self.model), path) == 0
 
     def function(self, name: str) -> Any:
         """Return a function of the library."""
-        return getattr(self._library, f"{self.name}_{name}")
+        return getattr(self.library, f"{self.name}_{name}")
 
     def status(self, sizes: list[int], *arrays: np.ndarray[Any, Any]) -> int:
         """Run the model on inputs and outputs, and return its result."""

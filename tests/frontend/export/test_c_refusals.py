@@ -140,9 +140,11 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     path = tmp_path / "my-net.pt2"
     save(export(Module(lambda m, x: x * m.weight), (torch.ones(2, 3),), dynamic_shapes={"x": {0: Dim("batch", min=1)}}),
          path)
-    assert main(["export", str(path), "--c", "--max-size", "x_size_0=5", "--weights", "file"]) == 0
+    assert main(["export", str(path), "--c", "--max-size", "x_size_0=5", "--weights", "file",
+                 "--cpu", "x86-64-v3", "--products", "cblas"]) == 0
     assert {x.name for x in (tmp_path / "my_net_c").iterdir()} == {
         "my_net.c", "my_net.h", "my_net.hpp", "my_net.weights", "Makefile", "CMakeLists.txt"}
+    assert "-march=x86-64-v3\nBLAS ?= " in (tmp_path / "my_net_c" / "Makefile").read_text()
     assert "1 launches of 1 kernels, 64 bytes of weights, 64 bytes of memory for a call" in capsys.readouterr().out
     assert main(["export", str(path), "--c", str(tmp_path / "other"), "--max-size", "batch"]) == 2
     assert "[export] --max-size batch — it is the name of a Dim, = and a number — write" in capsys.readouterr().err
