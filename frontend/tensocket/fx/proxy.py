@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any, ClassVar, Final
 
 from tensocket.errors import ArgumentError, TensocketError, UnsupportedOperator
+from tensocket.nn import Module
 from tensocket.overrides import is_tensor_method_or_property, resolve_name
 from tensocket_compiler.graph.traceback import STATE
 from tensocket_core.dispatch.operator import Operator
@@ -311,6 +312,8 @@ class Proxy:
             raise ArgumentError("symbolic_trace", f"proxies of {list(tracers)}", "Found multiple different tracers "
                                 "among the arguments of a call", "record one program at a time")
         tracer = next(iter(tracers))
+        if isinstance(owner := getattr(orig_method, "owner", None), Module):  # a method of a script
+            return tracer.create_proxy("call_method", orig_method.__name__, (owner, *args), kwargs)
         name = str(getattr(orig_method, "__name__", getattr(orig_method, "name", "")))
         name = name.rpartition("::")[2].removeprefix("method_")
         if (name.startswith("__") and name.endswith("__")) or is_tensor_method_or_property(orig_method):

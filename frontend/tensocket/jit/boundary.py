@@ -10,12 +10,17 @@ from tensocket.jit.annotations import qualified
 from tensocket.jit.graph import script_types as t
 from tensocket.jit.graph.functions import MISSING, CompiledFunction
 from tensocket.jit.markers import STATE
+from tensocket.overrides import has_torch_function
 from tensocket_operators import Tensor
 from tensocket_plugins.contract.errors import TensocketError
 
 
 class CallError(TensocketError, RuntimeError, TypeError):
     """A call of a script with arguments that do not fit its schema."""
+
+
+class OverriddenCall(Exception):
+    """A call of a script with an argument whose class overrides functions."""
 
 
 def is_value_of(value: Any, kind: t.JitType) -> bool:
@@ -206,6 +211,8 @@ def _check(function: CompiledFunction, argument: Any) -> Callable[[Any], Any]:
         def check_tensor(value: Any) -> Any:
             if isinstance(value, Tensor):
                 return value
+            if has_torch_function((value,)):
+                raise OverriddenCall
             if STATE.tracing and isinstance(value, (int, float)):
                 import tensocket
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from tensocket.jit.boundary import OverriddenCall
 from tensocket.jit.compiler.closures import resolver_of_frame
 from tensocket.jit.compiler.compilation import bodies, compile_tree
 from tensocket.jit.frontend import Source
 from tensocket.jit.graph import script_types as t
 from tensocket.jit.graph.functions import CompiledFunction, FunctionSchema
 from tensocket.jit.graph.ir import Graph, Node
+from tensocket.overrides import handle_torch_function
 
 
 class _Code:
@@ -92,7 +94,10 @@ class ScriptFunction(_Code):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph."""
         compiled = self._compiled
-        return (compiled._checked or compiled.checked)(*args, **kwargs)
+        try:
+            return (compiled._checked or compiled.checked)(*args, **kwargs)
+        except OverriddenCall:
+            return _overridden(self, args, kwargs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -144,7 +149,15 @@ class ScriptMethod(_Code):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph."""
-        return self._compiled.checked(self._module, *args, **kwargs)
+        try:
+            return self._compiled.checked(self._module, *args, **kwargs)
+        except OverriddenCall:
+            return _overridden(self, args, kwargs)
+
+
+def _overridden(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return what the class of an argument makes of a call of a script, such as a node of a graph."""
+    return handle_torch_function(function, (*args, *kwargs.values()), *args, **kwargs)
 
 
 class CompilationUnit:

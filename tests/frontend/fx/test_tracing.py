@@ -304,3 +304,30 @@ def test_type_annotations_of_values():
     graph = Tracer().trace(lambda x: annotate(x.sin(), torch.Tensor) + annotate(1, int))
     assert next(node for node in graph.nodes if node.target == "sin").type is torch.Tensor
     assert "sin : torch.Tensor = x.sin()" in graph.python_code("self").src
+
+
+def test_scripts_are_nodes():
+    @torch.jit.script
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    class Inner(nn.Module):
+        def forward(self, x: torch.Tensor, add: int = 1) -> torch.Tensor:
+            return x.relu() + add
+
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.jit.script(Inner())
+
+        def forward(self, x):
+            return self.inner(doubled(x), add=3)
+
+    traced = fx.symbolic_trace(Outer())
+    assert [(node.op, str(node.target)) for node in traced.graph.nodes][2:4] == [
+        ("get_attr", "inner"), ("call_method", "forward")]
+    assert [node.op for node in traced.graph.nodes] == [
+        "placeholder", "call_function", "get_attr", "call_method", "output"]
+    assert traced(torch.tensor([-1.0, 2.0])).tolist() == [3.0, 7.0]
+    with pytest.raises(RuntimeError, match="Expected a value of type 'Tensor'"):
+        doubled(3)
