@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from ..nn.modules.transformer import FAST_PATH
-
 
 def get_fastpath_enabled() -> bool:
     """Whether encoders skip padding if nothing is trained."""
+    from ..nn.modules.transformer import FAST_PATH
+
     return FAST_PATH[0]
 
 
 def set_fastpath_enabled(value: bool) -> None:
     """Set whether encoders skip padding if nothing is trained."""
+    from ..nn.modules.transformer import FAST_PATH
+
     FAST_PATH[0] = bool(value)
 
 

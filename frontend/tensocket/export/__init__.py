@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from tensocket.errors import ExportError
 from tensocket.nn import Module
 from tensocket.utils import _pytree as pytree
 from tensocket_operators import Tensor
 
-from .additional_inputs import AdditionalInputs
-from .assembling import assemble
-from .c_library import CLibrary, compile_c
-from .capture import capture
-from .decompositions import CustomDecompTable, default_decompositions
 from .dynamic_shapes import Dim, ShapesCollection, dims
 from .exported_program import (
     CallSpec,
@@ -35,9 +31,25 @@ from .graph_signature import (
     TensorArgument,
 )
 from .guards import ConstraintViolation, GuardError
-from .module_calls import ModuleCalls
 from .pt2_archive.package import load, save
 from .unflatten import FlatArgsAdapter, UnflattenedModule, unflatten
+
+if TYPE_CHECKING:
+    from .additional_inputs import AdditionalInputs
+    from .c_library import CLibrary, compile_c
+    from .decompositions import CustomDecompTable, default_decompositions
+
+#: Names whose modules load with their first use: processes that run saved programs need none of them.
+_LATER: Final = {
+    "AdditionalInputs": "additional_inputs", "CLibrary": "c_library", "compile_c": "c_library",
+    "CustomDecompTable": "decompositions", "default_decompositions": "decompositions"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return value
 
 
 def export(mod: Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None, *, dynamic_shapes: Any = None,
@@ -62,6 +74,11 @@ def export(mod: Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None 
     Raises:
         ExportError: The module has no graph that is right for all of its inputs, or an option is not supported.
     """
+    from .additional_inputs import AdditionalInputs
+    from .assembling import assemble
+    from .capture import capture
+    from .module_calls import ModuleCalls
+
     if not isinstance(mod, Module):
         raise ExportError("export", f"a {type(mod).__name__}", "Expected `mod` to be an instance of "
                           f"`torch.nn.Module`, got {type(mod)}", "put the function into the forward() of a module")
