@@ -348,3 +348,17 @@ def test_places():
     assert f'File "{__file__}", line {function.__code__.co_firstlineno + 2}' in text
     assert "        return y.relu()\n" not in text  # without the common indentation
     assert "    return y.relu()\n           ~~~~~~ <--- HERE" in text
+
+
+def test_assert_as_a_function_is_the_statement():
+    def checked(x: Tensor, k: int):
+        torch._assert(x.shape[0] > 2, "too few")
+        torch._assert(message=f"k is {k}", condition=k != 3)
+        return x * k
+
+    script = torch.jit.script(checked)
+    assert script(torch.ones(3), 2).tolist() == [2, 2, 2]
+    with pytest.raises(torch.jit.Error, match="AssertionError: too few"):
+        script(torch.ones(1), 2)
+    with pytest.raises(torch.jit.Error, match="AssertionError: k is 3"):
+        script(torch.ones(3), 3)

@@ -12,6 +12,8 @@ from tensocket import Tensor  # noqa: F401  a global of the programs
 from tensocket.jit.frontend import FrontendError, NotSupportedError, ScriptError, UnsupportedNodeError
 
 REFUSED = [
+    ("def f(x: int):\n    torch._assert(x > 2)\n    return x", ScriptError,
+     "_assert takes a condition and a message — pass both"),
     ("def f(x: List[int], y: float):\n    return x[y:]", ScriptError,
      "bounds are int or None — convert it"),
     ("def f(x: Dict[str, int]):\n    return x[1:]", ScriptError,

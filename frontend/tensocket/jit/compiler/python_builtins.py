@@ -334,6 +334,15 @@ def _getattr(c: Compiler, node: ast.Call, place: Place) -> Any:
     return owner.attribute(c, place, name) if isinstance(owner, Sugared) else c.attribute(owner, name, place)
 
 
+def _assert(c: Compiler, node: ast.Call, place: Place) -> Value:
+    """Compile ``torch._assert(condition, message)`` as the statement."""
+    given = dict(zip(("condition", "message"), node.args, strict=False)) | {k.arg: k.value for k in node.keywords}
+    if len(node.args) + len(node.keywords) != 2 or given.keys() != {"condition", "message"}:
+        raise ScriptError(ast.unparse(node), "_assert takes a condition and a message", "pass both", place)
+    c.statement(ast.copy_location(ast.Assert(given["condition"], given["message"]), node))
+    return c.constant(None, t.NONE, place)
+
+
 def _known(value: bool) -> TreeForm:
     return TreeForm("is_scripting", lambda c, node, place: Condition(None, value))
 
@@ -416,7 +425,7 @@ def special(thing: Any) -> Sugared | None:
 
 
 def _fill() -> None:
-    from tensocket import futures, jit
+    from tensocket import futures, jit, overrides
     from tensocket.jit import asynchronous, markers
 
     for name, meaning in _NAMES.items():
@@ -424,6 +433,7 @@ def _fill() -> None:
             thing = getattr(builtins, name)
             _SPECIAL[id(thing)] = (thing, meaning)
     table: list[tuple[Any, Sugared]] = [
+        (overrides._assert, TreeForm("_assert", _assert)),
         (jit.annotate, TreeForm("annotate", _annotate)), (jit.isinstance, TreeForm("isinstance", _isinstance)),
         (markers.is_scripting, _known(True)), (markers.is_tracing, _known(False)),
         (typing.cast, TreeForm("cast", _typing_cast)), (asynchronous.fork, TreeForm("fork", _fork)),
