@@ -192,7 +192,7 @@ VIEWS_OF_PART = {
 @pytest.mark.parametrize("grown", [1, 4000], ids=["few", "many"])
 @pytest.mark.usefixtures("place")
 @pytest.mark.parametrize("name", VIEWS_OF_PART)
-def test_gradient_of_any_geometry(name, grown):
+def test_gradient_of_any_geometry(name, grown, host):
     """Gradients arrive at the elements of the base that the view has; the batch dimension makes them many."""
     shape, strides, offset = VIEWS_OF_PART[name]
     shape, strides = (grown, *shape), (30, *strides)
@@ -207,4 +207,4 @@ def test_gradient_of_any_geometry(name, grown):
     np.add.at(wanted, places.reshape(-1), weights.reshape(-1))
     wanted = wanted[:30 * grown].reshape(grown, 30)[:, 5:]
     wanted = np.stack([wanted[:, k:k + 4] for k in (0, 6, 12)], 1)
-    np.testing.assert_allclose(base.grad.cpu().numpy(), wanted, rtol=1e-12)
+    np.testing.assert_allclose(host(base.grad), wanted, rtol=1e-12)

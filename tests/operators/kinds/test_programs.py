@@ -22,7 +22,7 @@ for module in pkgutil.walk_packages(tensocket_operators.__path__, "tensocket_ope
 #: All declarations; a new one is added here, and gets tests of its own on both kinds of devices.
 NAMES = {"bags", "ctc_flows", "ctc_scores", "flip", "fractional_pool", "gather and scatter of runs", "grid_sample",
          "grid_slopes", "histogram", "pad", "place", "place_points", "randperm", "read_points", "row_norm_gradients",
-         "scan", "select", "slopes_points", "small_images", "sort by digits", "topk"}
+         "scan", "select", "short_transforms", "slopes_points", "small_images", "sort by digits", "topk"}
 
 
 @pytest.fixture(autouse=True)
