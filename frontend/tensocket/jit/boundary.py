@@ -19,8 +19,8 @@ class CallError(TensocketError, RuntimeError, TypeError):
     """A call of a script with arguments that do not fit its schema."""
 
 
-class OverriddenCall(Exception):
-    """A call of a script with an argument whose class overrides functions."""
+class OverriddenCall(CallError):
+    """A call of a script with an argument whose class overrides functions: functions and methods ask that class."""
 
 
 def is_value_of(value: Any, kind: t.JitType) -> bool:
@@ -143,9 +143,9 @@ def type_name(value: Any) -> str:
     return type(value).__name__ if kind is None else kind.annotation_str
 
 
-def _refuse(function: CompiledFunction, problem: str) -> CallError:
-    return CallError(function.name, f"{function.name}() {problem}", f"the schema is {function.schema}",
-                     "pass arguments of these types")
+def _refuse(function: CompiledFunction, problem: str, error: type[CallError] = CallError) -> CallError:
+    return error(function.name, f"{function.name}() {problem}", f"the schema is {function.schema}",
+                 "pass arguments of these types")
 
 
 _PLAIN: Final[dict[t.JitType, type]] = {t.INT: int, t.FLOAT: float, t.BOOL: bool, t.STRING: str}
@@ -203,16 +203,16 @@ def _check(function: CompiledFunction, argument: Any) -> Callable[[Any], Any]:
     kind, name = argument.type, argument.name
     plain = _PLAIN.get(kind)
 
-    def fail(value: Any) -> CallError:
+    def fail(value: Any, error: type[CallError] = CallError) -> CallError:
         return _refuse(function, f"Expected a value of type '{kind.annotation_str}' for argument '{name}' but instead "
-                       f"found type '{type_name(value)}'")
+                       f"found type '{type_name(value)}'", error)
 
     if kind is t.TENSOR:
         def check_tensor(value: Any) -> Any:
             if isinstance(value, Tensor):
                 return value
             if has_torch_function((value,)):
-                raise OverriddenCall
+                raise fail(value, OverriddenCall)
             if STATE.tracing and isinstance(value, (int, float)):
                 import tensocket
 

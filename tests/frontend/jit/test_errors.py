@@ -362,3 +362,19 @@ def test_assert_as_a_function_is_the_statement():
         script(torch.ones(1), 2)
     with pytest.raises(torch.jit.Error, match="AssertionError: k is 3"):
         script(torch.ones(3), 3)
+
+
+class Overriding:
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return function.__name__, len(args), kwargs
+
+
+def test_classes_override_scripts_but_not_accessors():
+    @torch.jit.script
+    def doubled(x: Tensor, times: int = 2) -> Tensor:
+        return x * times
+
+    assert doubled(Overriding(), times=3) == ("doubled", 1, {"times": 3})
+    with pytest.raises(TypeError, match=r"\[doubled\] doubled\(\) Expected a value of type 'Tensor' for argument 'x'"):
+        doubled._compiled.checked(Overriding())
