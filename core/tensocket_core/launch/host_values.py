@@ -51,8 +51,7 @@ class HostValues:
         if self.dtype.native:
             return self._host()  # type: ignore[no-any-return]
         with untransformed():
-            values: np.ndarray[Any, Any] = self._cut().to(arithmetic_dtype(self.dtype))._host()
-            return values
+            return self._cut().to(arithmetic_dtype(self.dtype))._host()  # type: ignore[no-any-return]
 
     def item(self: Any) -> Any:
         """Return the only element as a Python number.
@@ -61,8 +60,11 @@ class HostValues:
             ShapeError: The tensor does not have exactly one element.
         """
         array = self._array
-        if type(array) is np.ndarray and array.size == 1 and not (self._key & _INDIRECT or VALUE_OBSERVERS or PENDING):
-            return array.item()
+        if type(array) is np.ndarray and not (self._key & _INDIRECT or VALUE_OBSERVERS or PENDING):
+            try:
+                return array.item()
+            except ValueError:  # as many elements as the next test finds
+                pass
         if array.size != 1:
             raise ShapeError("item", f"a tensor of shape {list(self.shape)}",
                              "only one element converts to a Python number", "use .tolist()")
@@ -76,11 +78,13 @@ class HostValues:
         return self._values().tolist()
 
     def __bool__(self: Any) -> bool:
-        try:
-            return self.item() != 0  # type: ignore[no-any-return]
-        except ShapeError:
+        array = self._array
+        if type(array) is np.ndarray and array.size == 1 and not (self._key & _INDIRECT or VALUE_OBSERVERS or PENDING):
+            return array.item() != 0  # type: ignore[no-any-return]
+        if array.size != 1:
             raise ShapeError("bool", f"a tensor of shape {list(self.shape)}", "only one element has a truth value",
-                             "use .any() or .all()") from None
+                             "use .any() or .all()")
+        return self.item() != 0  # type: ignore[no-any-return]
 
     def __int__(self: Any) -> int:
         return int(real_number("int", self.item()))
@@ -101,9 +105,7 @@ def real_number(operator: str, value: Any) -> Any:
     Raises:
         ArgumentError: The imaginary part is not zero.
     """
-    if type(value) is not complex:
-        return value
-    if value.imag:
+    if type(value) is complex and value.imag:
         raise ArgumentError(operator, f"the complex number {value}", "a real number has no imaginary part",
                             "take .real or .abs() first")
     return value.real

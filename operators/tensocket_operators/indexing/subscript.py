@@ -178,7 +178,8 @@ def _gathered(array: Any, index: Any, integers: int, bools: int) -> Any:
     """
     basic: list[Any] = []
     advanced: list[Any] = []
-    most = array.size
+    most, axis = array.size, None
+    alone = True  # one index tensor among whole dimensions: NumPy takes from one dimension five times as fast
     for part in index if type(index) is tuple else (index,):
         kind = type(part)
         if kind is Tensor:
@@ -186,31 +187,40 @@ def _gathered(array: Any, index: Any, integers: int, bools: int) -> Any:
             if part._key == integers:
                 most *= positions.size
                 basic.append(_ALL)
+                alone, axis = alone and axis is None, len(advanced)
             elif part._key == bools:
                 basic += [_ALL] * positions.ndim
+                alone = False
             else:
                 return None
             advanced.append(positions)
         elif kind is int:  # unlike NumPy, PyTorch does not count it among the index tensors
             basic.append(part)
+            alone = False
         elif kind is list and {*map(type, part)} == _INTS:
             positions = np.array(part)
             most *= positions.size
             basic.append(_ALL)
+            alone, axis = alone and axis is None, len(advanced)
             advanced.append(positions)
         elif part is Ellipsis:
             basic.append(part)
             advanced.append(part)
+            alone = False
         elif part is None or (kind is slice and (part.step is None or (type(part.step) is int and part.step > 0))):
             basic.append(part)
             advanced.append(_ALL)
+            alone = alone and part == _ALL
         else:
             return None
     if most > SMALL or VALUE_OBSERVERS or RECORDERS:
         return None
     try:
-        found = array[tuple(basic)][tuple(advanced)]
-    except IndexError:
+        if alone and axis is not None and len(advanced) <= array.ndim:
+            found = array.take(advanced[axis], axis)
+        else:
+            found = array[tuple(basic)][tuple(advanced)]
+    except (IndexError, TypeError):  # TypeError: ints that are not within 64 bits
         return None
     if not found.size and found.ndim > 1:
         return None  # strides of results without elements are those of the general closure
@@ -311,7 +321,9 @@ def _setitem_host_path(key: int, state: Any, body: Any) -> Any:
             if type(index) is Tensor:
                 mask = index._array
                 if index._key != bools or given is not value or memory.size > _FEW or mask.shape != memory.shape or (
-                        VALUE_OBSERVERS or RECORDERS or owner_of(mask) is owner_of(memory)):
+                        VALUE_OBSERVERS or RECORDERS or mask is memory or (
+                            (mask.base is not None or memory.base is not None)
+                            and owner_of(mask) is owner_of(memory))):
                     return body(a, index, value)
                 memory[mask] = given
                 bump(a)

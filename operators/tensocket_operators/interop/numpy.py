@@ -26,6 +26,9 @@ _READ_ONLY: Final = (
 #: Dtypes by the identity of NumPy's object, of which there is one for the life of the process; hashing one is slow.
 _BY_IDENTITY: Final = {id(np.dtype(numpy.type)): dtype for numpy, dtype in FROM_NUMPY.items()}
 
+#: Keys of host tensors by the same identity, from the first array of each dtype on.
+_HOST_KEYS: Final[dict[int, int]] = {}
+
 
 def array_dtype(operator: str, array: np.ndarray[Any, Any]) -> DType:
     """Return the element type of a NumPy array.
@@ -55,11 +58,11 @@ def from_numpy(array: Any) -> Any:
         return dispatch_factory(from_numpy, array)
     if type(array) is np.ndarray and array.base is None and not ACTIVE:
         # Guard: a writable array with memory of its own, without gaps. Work: one tensor. Others need checks.
-        dtype, flags = _BY_IDENTITY.get(id(array.dtype)), array.flags
-        if dtype is not None and flags.carray:
+        key = _HOST_KEYS.get(id(array.dtype))
+        if key is not None and array.flags.carray:
             if id(array) not in FIXED:
                 fix_size(array)
-            return wrap(array, open_device(HOST_DEVICE).key | dtype_bit(dtype))
+            return wrap(array, key)
     if not isinstance(array, np.ndarray):
         raise ArgumentTypeError("from_numpy", f"{type(array).__name__}", "a NumPy array is needed",
                                 "convert it with np.asarray(...)")
@@ -84,7 +87,10 @@ def _shared(operator: str, array: np.ndarray[Any, Any]) -> Any:
     if plain.base is not None and type(plain.base) is np.ndarray and plain.size != memory_of(plain).size:
         plain = _alone(plain)
     fix_size(plain)
-    made = wrap(plain, open_device(HOST_DEVICE).key | dtype_bit(dtype))
+    key = open_device(HOST_DEVICE).key | dtype_bit(dtype)
+    if id(array.dtype) in _BY_IDENTITY:
+        _HOST_KEYS[id(array.dtype)] = key
+    made = wrap(plain, key)
     return of_data(made) if ACTIVE else made
 
 

@@ -100,6 +100,10 @@ ADVANCED = [
     (..., Mark([True, False, True, False, False], bool)),
     (ALL, Mark(VALUES[0] % 7 == 0, bool)),
     np.array([0, 2]),
+    (ALL, Mark([[3, 0], [-1, 2]])),
+    (ALL, Mark([3]), ALL),
+    ([0, 2], Mark([1, 3])),
+    (Mark([0, 2]), [1, 3], ALL),
 ]
 IDS = {id(index): str(k) for k, index in enumerate([*BASIC, *ADVANCED])}
 
@@ -326,6 +330,9 @@ ERRORS = {
     "float tensor": (lambda x: x[tc.tensor([0.0])], DtypeError),
     "shapes": (lambda x: x[tc.tensor([0, 1]), tc.tensor([0, 1, 2])], IndexOutOfRange),
     "tensors too many": (lambda x: x[tc.tensor([0]), 0, 0, tc.tensor([0])], DimensionError),
+    "slices and a tensor too many": (lambda x: x[:, tc.tensor([0]), :, :], DimensionError),
+    "tensor behind the last": (lambda x: x[:, :, :, tc.tensor([0])], DimensionError),
+    "tensor before in the middle": (lambda x: x[:, tc.tensor([-5])], IndexOutOfRange),
     "mask": (lambda x: x[tc.tensor([True, False])], IndexOutOfRange),
     "text": (lambda x: x["a"], ArgumentTypeError),
     "float": (lambda x: x[1.0], IndexError),

@@ -221,8 +221,9 @@ class ModuleState(ModuleTree):
                         f"{current.size()} and whose dimensions in the checkpoint are {value.size()}, an exception "
                         f"occurred : {error.args}.")
         self._load_extra_state(state_dict, prefix, strict, missing_keys, unexpected_keys)
-        if strict:
-            known, loaded = own.keys() | self._modules.keys(), {prefix + name for name in own}
+        loaded = {prefix + name for name in own}
+        if strict and not state_dict.keys() <= loaded:
+            known = own.keys() | self._modules.keys()
             unexpected_keys += [key for key in state_dict if key not in loaded and key.startswith(prefix)
                                 and key != prefix + EXTRA and not self._knows(key[len(prefix):], known)]
 
