@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tensocket.errors import ArgumentError, CompileError, DamagedFileError, ExportError
 from tensocket_compiler.backends.contents import SavedContents
+from tensocket_compiler.calls.progress import paused_collection
 from tensocket_compiler.calls.variant import Variant, capture
 from tensocket_compiler.capture.guards import Guards
 from tensocket_compiler.capture.object_words import TensorPart
@@ -114,7 +115,8 @@ class CompiledProgram:
             if tensors is not None:
                 return variant(tensors)
         unique = {id(x): (path, x) for path, x in reversed(self._state.items())}
-        result, made = capture(self._run, Guards([TensorPart(x, path) for path, x in unique.values()]), inputs, {})
+        with paused_collection():
+            result, made = capture(self._run, Guards([TensorPart(x, path) for path, x in unique.values()]), inputs, {})
         if not isinstance(made, Variant):
             raise CompileError("CompiledProgram", f"a program with no compiled graph: {made}", "a compiled program is "
                                "a graph of operators", "call program.module() instead")
@@ -173,7 +175,8 @@ def load_package(path: str | os.PathLike[str]) -> CompiledProgram:
         FileNotFoundError: The file does not exist.
     """
     data = Path(path).read_bytes()
-    found = load_pt2(io.BytesIO(data))
+    with paused_collection():
+        found = load_pt2(io.BytesIO(data))
     if "model" not in found.exported_programs:
         raise DamagedFileError("aoti_load_package", f"{os.fspath(path)!r}", "it holds one program, named model",
                                "read it with pt2_archive.load_pt2")
