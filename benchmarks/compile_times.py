@@ -3,6 +3,7 @@
     python benchmarks/compile_times.py --repeat 3          # every operator in fresh processes, no disk cache
     python benchmarks/compile_times.py --only attention --modules
     python benchmarks/compile_times.py --cached            # once more with the disk cache of a first run
+    python benchmarks/compile_times.py --records           # all operators of the conformance suite, largest samples
 
 All times are CPU time of the calling thread, in milliseconds; the stages exclude each other. A module is one unit of
 compilation for LLVM: a kernel, or a program's several kernels, plain or as a native entry. Before the first call of an
@@ -141,6 +142,28 @@ def _numbers(shape: tuple[int, ...]) -> Any:
     return np.linspace(0.1, 1.0, int(np.prod(shape)), dtype=np.float32).reshape(shape)
 
 
+def _records() -> dict[str, Any]:
+    """Return the operators of the conformance suite by name."""
+    from tensocket_conformance.ops import operators
+
+    return {record.name: record for record in operators()}
+
+
+def _record_call(name: str) -> Callable[[], Any]:
+    """Return a call of an operator of the conformance suite with its sample of the most elements."""
+    import tensocket as t
+    from tensocket_conformance.numerics import FORMATS
+    from tensocket_conformance.record import Draw, Given
+
+    record = _records()[name]
+    form = FORMATS["f32" if "f32" in record.dtypes else record.dtypes[0]]
+    samples = [make(Draw(np.random.default_rng(0), form)) for make in record.samples.values()]
+    sample = max(samples, key=lambda x: sum(a.array.size for a in x.args if isinstance(a, Given)))
+    args = [t.tensor(a.array, dtype=getattr(t, FORMATS[a.short].name)) if isinstance(a, Given) else a
+            for a in sample.args]
+    return lambda: record.call(*args, **sample.kwargs)
+
+
 def measure(name: str) -> dict[str, Any]:
     """Measure an operator's first call in this process."""
     import tensocket as t
@@ -151,11 +174,12 @@ def measure(name: str) -> dict[str, Any]:
     values = _inputs(t)
     t.linspace(0.0, 1.0, 40000).log1p().cos()
     _watch(clock)
+    call = (lambda: eval(OPERATORS[name], values)) if name in OPERATORS else _record_call(name)
     began = time.thread_time_ns()
-    eval(OPERATORS[name], values)
+    call()
     total = (time.thread_time_ns() - began) / 1e6
     began = time.thread_time_ns()
-    eval(OPERATORS[name], values)
+    call()
     return {"total": total, "again": (time.thread_time_ns() - began) / 1e6, "modules": clock.modules}
 
 
@@ -179,10 +203,20 @@ def row(name: str, found: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def summary(runs: list[dict[str, Any]]) -> str:
+    """Return the percentiles of first calls and of modules."""
+    calls = [found["total"] - found["again"] for found in runs]
+    modules = [sum(module[stage] for stage in STAGES) for found in runs for module in found["modules"]]
+    return "\n".join(
+        f"{len(times)} {what}: median {np.median(times):.0f}, 95th percentile {np.percentile(times, 95):.0f}, "
+        f"largest {max(times):.0f} ms" for what, times in (("first calls", calls), ("modules", modules)) if times)
+
+
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", default=list(OPERATORS), choices=list(OPERATORS), metavar="OPERATOR")
+    parser.add_argument("--records", action="store_true", help="all operators of the conformance suite")
     parser.add_argument("--modules", action="store_true", help="a line for every module, too")
     parser.add_argument("--cached", action="store_true", help="measure a second process that finds the code")
     parser.add_argument("--repeat", type=int, default=1, help="processes for each operator; the fastest counts")
@@ -192,16 +226,19 @@ def main() -> None:
         print(json.dumps(measure(args.worker)))
         return
     print(f"| operator | modules | all | each | {' | '.join(STAGES)} | rest |\n|{'---|' * (len(STAGES) + 5)}")
+    measurements = []
     with tempfile.TemporaryDirectory() as directory:
-        for name in args.only:
+        for name in _records() if args.records else args.only:
             if args.cached:
                 measured(name, directory)
             runs = [measured(name, directory if args.cached else "") for _ in range(args.repeat)]
             found = min(runs, key=lambda run: run["total"])
+            measurements.append(found)
             print(row(name, found), flush=True)
             for module in found["modules"] if args.modules else ():
                 stages = " ".join(f"{module[s]:.1f}" for s in STAGES)
                 print(f"    {module['name'][:60]:60} {sum(module[s] for s in STAGES):6.1f} = {stages}")
+    print(summary(measurements))
 
 
 if __name__ == "__main__":
