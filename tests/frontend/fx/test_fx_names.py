@@ -26,6 +26,12 @@ NAMES = {
     "traceback": "preserve_node_meta set_stack_trace set_current_meta format_stack annotate get_current_meta",
     "passes.infra.pass_base": "PassBase PassResult", "passes.utils.matcher_utils": "SubgraphMatcher InternalMatch",
     "passes.shape_prop": "ShapeProp TensorMetadata _extract_tensor_metadata",
+    "experimental.graph_gradual_typechecker": "GraphTypeChecker Refine broadcast_types register_inference_rule "
+        "register_refinement_rule register_algebraic_expressions_inference_rule calculate_out_dimension "
+        "expand_to_tensor_dim get_greatest_upper_bound",
+    "experimental.refinement_types": "Equality", "experimental.unification": "Var isvar reify unify",
+    "experimental.unify_refinements": "infer_symbolic_types infer_symbolic_types_single_pass check_for_type_equality "
+                                      "substitute_all_types substitute_solution_one_type unify_eq",
     "experimental.proxy_tensor": "make_fx ProxyTorchDispatchMode get_isolated_graphmodule py_sym_types is_sym_node",
 }
 

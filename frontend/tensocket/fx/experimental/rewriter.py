@@ -13,6 +13,7 @@ from typing import Any
 
 from tensocket.nn import Module
 
+from .. import annotate  # noqa: F401 - rewritten programs call it by its path
 from .._symbolic_trace import Tracer
 from ..graph import Graph
 
