@@ -27,6 +27,7 @@ from tensocket_plugins.kit.host_kernels_quiet import quiet
 from ..code.pointers import address_of
 from .builtin import Code
 from .contents import KINDS, operands_like, scaled_copies
+from .block_memory import BlockMemory, plan_blocks
 from .recordings import Launch, Place, Recording, RecordingRefused, aligned, owner_of, span
 from .replay_code import RESULTS, Head, ReplayCode
 from .wrappers import find_wrapper
@@ -38,9 +39,10 @@ if TYPE_CHECKING:
 
 Array = Any
 Function = Callable[..., RecordedCall | None]
-#: The most bytes of an array, and of all memory between launches, which belongs to the recording.
+#: The most bytes of an array, of all memory between launches, which belongs to the recording, and of all blocks.
 _BYTES: Final = 1 << 20
-_BLOCKS: Final = 1 << 21
+_MEMORY: Final = 1 << 21
+_BLOCKS: Final = 1 << 24
 #: The most operands and kernels of a call.
 _OPERANDS: Final = 64
 _CALLS: Final = 256
@@ -75,6 +77,9 @@ class ReplayCompiler:
             first = _recorded(function, draws[0], plan)
         if not isinstance(first, Recording) or sum(first.blocks) > _BLOCKS:
             return None
+        memory = plan_blocks(first)
+        if sum(memory.sizes) > _MEMORY:
+            return None
         draws += [operands_like(given, kind, first.ranges) for kind in range(1, KINDS)]
         recordings = [first, *[_recorded(function, contents, plan) for contents in draws[1:]]]
         if not all(x is _OTHER_BRANCH or (x is not None and first.same(x)) for x in recordings):
@@ -86,7 +91,7 @@ class ReplayCompiler:
         code = self._code(wrapper)
         if code is None:
             return None
-        table = _Table(code, first, dict(zip(operands, draws[0], strict=True)), trailing, next_path).words
+        table = _Table(code, first, memory, dict(zip(operands, draws[0], strict=True)), trailing, next_path).words
         compiled = code.method(table)
         calls = [_wrapped(compiled, dict(zip(operands, contents, strict=True)), trailing, wrapper)
                  for contents in draws]
@@ -120,11 +125,11 @@ class _Table:
         words: The words of the head, and the addresses that the code uses.
     """
 
-    def __init__(self, code: Code, known: Recording, operands: Mapping[int, Array | None], trailing: Mapping[int, Any],
-                 next_path: Callable[..., Any]) -> None:
+    def __init__(self, code: Code, known: Recording, memory: BlockMemory, operands: Mapping[int, Array | None],
+                 trailing: Mapping[int, Any], next_path: Callable[..., Any]) -> None:
         self.words = code.table()
-        self._known, self._operands, self._memory = known, operands, [aligned(nbytes) for nbytes in known.blocks]
-        self._blocks = [*self._memory]
+        self._known, self._operands, self._memory = known, operands, [aligned(nbytes) for nbytes in memory.sizes]
+        self._blocks = [self._memory[piece] for piece in memory.pieces]
         self._patches: list[list[int]] = []
         # The recording keeps kernels and its arrays' dtypes alive.
         self.words.alive = known, self._memory, operands, trailing, code, next_path
