@@ -47,7 +47,7 @@ def plan_blocks(recording: Recording) -> BlockMemory:
 
 
 def _uses(recording: Recording) -> dict[int, tuple[int, int]]:
-    """Return the first and the last launch that use each block; elements that calls test are read after all launches."""
+    """Return the first and the last launch that use each block; calls test elements after the last launch."""
     uses: dict[int, tuple[int, int]] = {}
     for number, launch in enumerate(recording.launches):
         for place in launch.places:

@@ -25,9 +25,9 @@ from tensocket_plugins.contract.plans import RecordedCall, ReplayPlan, WrapperLa
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from ..code.pointers import address_of
+from .block_memory import BlockMemory, plan_blocks
 from .builtin import Code
 from .contents import KINDS, operands_like, scaled_copies
-from .block_memory import BlockMemory, plan_blocks
 from .recordings import Launch, Place, Recording, RecordingRefused, aligned, owner_of, span
 from .replay_code import RESULTS, Head, ReplayCode
 from .wrappers import find_wrapper
