@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING as TYPE_CHECKING
 from typing import Any as Any
 
 from .namespace import _preload as _preload  # isort: skip  it is fast only if it comes first
+from tensocket_core.dispatch.packets import ATTRIBUTES as _OF_OVERLOADS
 from tensocket_operators import *
 from tensocket_operators import Tensor
 from tensocket_operators import UntypedStorage as Storage
@@ -123,6 +124,7 @@ globals().update(_LOSSES)
 _former_paths.add(_MOVED)
 _set_array_namespace(lambda: import_module("tensocket.array_api"))
 _find_lists_by(lambda name: _function_of_lists(name))
+_OF_OVERLOADS["_schema"] = lambda record: import_module("tensocket.namespace.operator_schemas").schema_of(record)
 
 e = math.e
 inf = math.inf

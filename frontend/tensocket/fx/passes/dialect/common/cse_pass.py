@@ -21,9 +21,10 @@ _EMPTY: Final = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty
 
 
 def get_CSE_banned_ops() -> set[Any]:  # noqa: N802  PyTorch's name
-    """Return the records of operators whose calls differ although their arguments are equal."""
+    """Return the operators whose calls differ although their arguments are equal, and their packets."""
     aten = import_module("tensocket").ops.aten
-    return {record for name in _EMPTY if (record := getattr(aten, name, None)) is not None}
+    packets = [packet for name in _EMPTY if (packet := getattr(aten, name, None)) is not None]
+    return {*packets, *(packet.default for packet in packets)}
 
 
 class CSEPass(PassBase):
