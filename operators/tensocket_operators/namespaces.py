@@ -35,6 +35,8 @@ KNOWN_LIBRARIES: Final = {"torchvision": ("_C", ".vision")}
 #: Where functions over lists of tensors are found by name, and the start of their names.
 _LISTS: Final[list[Callable[[str], Any]]] = []
 _LIST: Final = "_foreach_"
+#: By namespace, functions that define its operators before one is used; further calls do nothing.
+_DEFINITIONS: Final[dict[str, Callable[[], Any]]] = {}
 #: The operators of loaded libraries, by module.
 _LOADED: Final[dict[str, Any]] = {}
 _LOADING: Final = threading.Lock()
@@ -52,6 +54,11 @@ def built_in(name: str) -> AtenOverloads | None:
 def find_lists_by(find: Callable[[str], Any]) -> None:
     """Set a function that returns a function over lists of tensors by its name, or None: a package above has these."""
     _LISTS.append(find)
+
+
+def define_by(space: str, define: Callable[[], Any]) -> None:
+    """Set a function that defines the operators of a namespace; it is called before each use of one."""
+    _DEFINITIONS[space] = define
 
 
 def _of_lists(name: str) -> AtenOverloads | None:
@@ -80,10 +87,16 @@ def _index(input: Any, indices: Any) -> Any:
     return input[tuple(slice(None) if index is None else index for index in indices)]
 
 
-#: Functions other than operators that programs and graphs call by names in ``aten``, by these names.
+def _reshape_alias_copy(input: Any, size: Any, stride: Any) -> Any:
+    """Return a copy of the elements at the positions that sizes and strides give."""
+    return input.as_strided(size, stride).clone()
+
+
+#: Functions other than operators that programs and graphs call by names in ``aten``, by these names; those in other
+#: namespaces by the full name.
 FUNCTIONS_OF_GRAPHS: Final[dict[str, Any]] = {name: factory(function, name) for name, function in {
     "_pin_memory": _pin_memory, "is_pinned": _is_pinned, "index": _index, "_int_mm": int_mm, "_grouped_mm": grouped_mm,
-    "_scaled_mm": scaled_product}.items()}
+    "_scaled_mm": scaled_product, "_reshape_alias_copy": _reshape_alias_copy}.items()}
 
 
 @cache
@@ -191,7 +204,7 @@ def packet_of(record: Any) -> OpOverloadPacket:
 
 def packet_named(space: str, name: str) -> OpOverloadPacket | None:
     """Return the packet of a library's operator; None if there is none."""
-    record = OPERATORS.get(f"{space}::{name}")
+    record = OPERATORS.get(f"{space}::{name}") or FUNCTIONS_OF_GRAPHS.get(f"{space}::{name}")
     if record is not None:
         return packet_of(record)
     return _without_record(space, name) if any(known.startswith(f"{space}::{name}.") for known in OPERATORS) else None
@@ -208,16 +221,20 @@ class Namespace:
 
     def __dir__(self) -> list[str]:
         if self.name == BUILT_IN:
-            return sorted({*OPERATORS, *COMPOSITES, *FACTORIES})
+            return sorted(name for name in {*OPERATORS, *COMPOSITES, *FACTORIES} if "::" not in name)
         return sorted(n.partition("::")[2] for n in OPERATORS if n.startswith(f"{self.name}::"))
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"library {self.name!r} has no operator {name!r}")
         if self.name != BUILT_IN:
+            if self.name in _DEFINITIONS:
+                _DEFINITIONS[self.name]()
             packet = packet_named(self.name, name)
         else:
             found = built_in(name) or FUNCTIONS_OF_GRAPHS.get(name)
             packet = None if found is None else packet_of(found)
-        if packet is None or name.startswith("__"):
+        if packet is None:
             raise AttributeError(f"library {self.name!r} has no operator {name!r}")
         return packet
 

@@ -299,6 +299,7 @@ def test_operators_by_name() -> None:
     assert aten.absolute is aten.abs
     assert aten._to_copy.default is OPERATORS["convert"]
     assert "add" in dir(aten)
+    assert not any("::" in name for name in dir(aten))
     assert "aten" in dir(ops)
     assert (repr(ops), repr(aten)) == ("<operators of all libraries>", "<operators of aten>")
     with pytest.raises(AttributeError, match="library 'aten' has no operator 'nothing'"):
