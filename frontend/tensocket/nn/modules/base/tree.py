@@ -309,7 +309,7 @@ class ModuleTree:
                                     fact, f"named_{kind.removeprefix('sub')}s() lists them")
 
 
-#: What the parts of modules are, by kind.
+#: By kind, the classes of the parts of modules, in words.
 _KINDS: Final = {"submodule": "an nn.Module", "parameter": "an nn.Parameter", "buffer": "a buffer"}
 #: The tables of members, with the kind and class of their members.
 _SLOTS: Final = (
