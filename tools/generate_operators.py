@@ -109,7 +109,7 @@ def functions_source() -> str:
 
 def names(namespace: str) -> list[str]:
     """Return the public function names of a namespace."""
-    chosen = [o for o in records() if (o.function or o.name in INPLACE_FUNCTIONS) and o.namespace == namespace]
+    chosen = [o for o in records() if (o.function or o.name in INPLACE_FUNCTIONS) and o.public_namespace == namespace]
     return sorted((name for o in chosen for name in (o.name, *o.aliases)), key=natural)
 
 

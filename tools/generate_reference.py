@@ -55,10 +55,11 @@ def public_name(record: Operator) -> str:
     if not record.function:
         method = record.method if isinstance(record.method, str) else record.name
         return f"torch.Tensor.{method}"
-    for space in ("linalg", "fft", "special", *(("masked",) if record.namespace == "masked" else ())):
+    for space in ("linalg", "fft", "special", *(("masked",) if record.public_namespace == "masked" else ())):
         if record.name.startswith(f"{space}_"):
             return f"torch.{space}.{record.name.removeprefix(f'{space}_')}"
-    return f"torch.{record.name}" if record.namespace == "torch" else f"torch.{record.namespace}.{record.name}"
+    path = record.public_namespace
+    return f"torch.{record.name}" if path == "torch" else f"torch.{path}.{record.name}"
 
 
 def target(record: Operator) -> Any:

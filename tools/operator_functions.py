@@ -193,7 +193,7 @@ def _can_be_left_out(operator: Operator, position: int) -> bool:
 def has_out(operator: Operator) -> bool:
     """Whether a record's function takes ``out``."""
     return operator.function and (operator.kind in ("pointwise", "reduction") or operator.name in _WITH_OUT or (
-        operator.namespace == "linalg" and operator.name not in _WITHOUT_OUT))
+        operator.public_namespace == "linalg" and operator.name not in _WITHOUT_OUT))
 
 
 def _key_lines(operator: Operator, *, python_operator: str = "") -> list[str]:

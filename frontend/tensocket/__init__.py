@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING as TYPE_CHECKING
 from typing import Any as Any
 
 from .namespace import _preload as _preload  # isort: skip  it is fast only if it comes first
+from tensocket_core.dispatch.packets import ATTRIBUTES as _OF_OVERLOADS
 from tensocket_operators import *
 from tensocket_operators import Tensor
 from tensocket_operators import UntypedStorage as Storage
@@ -32,6 +33,7 @@ from tensocket_operators import int64 as long
 from tensocket_operators import set_array_namespace as _set_array_namespace
 from tensocket_operators.functions import *
 from tensocket_operators.library import Tag
+from tensocket_operators.namespaces import define_by as _define_by
 from tensocket_operators.namespaces import find_lists_by as _find_lists_by
 from tensocket_operators.namespaces import ops
 
@@ -123,6 +125,8 @@ globals().update(_LOSSES)
 _former_paths.add(_MOVED)
 _set_array_namespace(lambda: import_module("tensocket.array_api"))
 _find_lists_by(lambda name: _function_of_lists(name))
+_define_by("profiler", lambda: import_module("tensocket.profiler.operators"))
+_OF_OVERLOADS["_schema"] = lambda record: import_module("tensocket.namespace.operator_schemas").schema_of(record)
 
 e = math.e
 inf = math.inf

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tensocket_core.dispatch.operator import Operator
+from tensocket_core.dispatch.packets import AtenOverloads
+from tensocket_operators.namespaces import OpOverloadPacket
 
-#: An operator has one overload here, so that its record is both.
-OpOverload = OpOverloadPacket = Operator
+#: Overloads are the records of operators and factories.
+OpOverload = AtenOverloads
 
 __all__ = ["OpOverload", "OpOverloadPacket"]

@@ -25,7 +25,7 @@ def names_of_functions() -> dict[Any, str]:
         if operator.public is None:
             continue
         method = operator.method if isinstance(operator.method, str) else operator.name
-        space = "torch.nn.functional" if operator.namespace == "nn.functional" else "torch"
+        space = "torch.nn.functional" if operator.public_namespace == "nn.functional" else "torch"
         found[operator.public] = f"{space}.{operator.name}" if operator.function else f"torch.Tensor.{method}"
     for name in creation.__all__:
         found[getattr(creation, name)] = f"torch.{name}"

@@ -176,9 +176,9 @@ def test_helpers_of_dispatching_classes():
             assert modes == (mode,)
             assert torch._C._get_dispatch_modes() == ()
     x, y = torch.ones(1), torch.zeros(1)
-    assert return_and_correct_aliasing(torch.ops.aten.add_, (x, 1), {}, y) is x
-    assert return_and_correct_aliasing(torch.ops.aten.add_, (), {"input": x, "other": 1}, y) is x
-    assert return_and_correct_aliasing(torch.ops.aten.add, (x, 1), {}, y) is y
+    assert return_and_correct_aliasing(torch.ops.aten.add_.Tensor, (x, 1), {}, y) is x
+    assert return_and_correct_aliasing(torch.ops.aten.add_.Tensor, (), {"input": x, "other": 1}, y) is x
+    assert return_and_correct_aliasing(torch.ops.aten.add.Tensor, (x, 1), {}, y) is y
     assert not _python_dispatch.is_traceable_wrapper_subclass(x)
 
     class Flat(torch.Tensor):

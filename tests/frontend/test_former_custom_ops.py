@@ -294,7 +294,7 @@ def test_questions_about_schemas() -> None:
         ("foo(Tensor x) -> ()", False),
     ]:
         assert utils.is_functional_schema(text) is functional
-    assert utils.lookup_op("aten::sin") is torch.ops.aten.sin
+    assert utils.lookup_op("aten::sin") is torch.ops.aten.sin.default
     for kind, text in infer_schema.SUPPORTED_PARAM_TYPES.items():
 
         def function(x: Any, y: Any) -> Any:

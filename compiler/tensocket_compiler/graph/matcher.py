@@ -7,7 +7,6 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensocket_core.pytree import tree_leaves
 from tensocket_plugins.contract.errors import ArgumentError
 
 from .graph import Graph
@@ -196,11 +195,19 @@ class SubgraphMatcher:
             left, right = pairs
         else:
             order = sorted(pn.kwargs)
-            left = _leaves([pn.args, *(pn.kwargs[key] for key in order)])
-            right = _leaves([gn.args, *(gn.kwargs[key] for key in order)])
+            left = [*pn.args, *(pn.kwargs[key] for key in order)]
+            right = [*gn.args, *(gn.kwargs[key] for key in order)]
+        return self._match_values(left, right, match, name)
+
+    def _match_values(self, p: Any, g: Any, match: InternalMatch, name: str) -> bool:
+        """Whether arguments match: containers part by part, unless a placeholder stands for the whole."""
+        if isinstance(p, Node) and isinstance(g, Node):
+            return self._match_nodes(p, g, match, name)
+        left, right = _parts(p), _parts(g)
+        if left is None or right is None:
+            return self._match_literals(p, g, match)
         return len(left) == len(right) and all(
-            self._match_nodes(p, g, match, name) if isinstance(p, Node) and isinstance(g, Node)
-            else self._match_literals(p, g, match) for p, g in zip(left, right, strict=True))
+            self._match_values(a, b, match, name) for a, b in zip(left, right, strict=True))
 
 
 def _paired(pn: Node, gn: Node) -> tuple[list[Any], list[Any]] | None:
@@ -209,16 +216,26 @@ def _paired(pn: Node, gn: Node) -> tuple[list[Any], list[Any]] | None:
     left, right = (node.normalized_arguments(module, normalize_to_only_use_kwargs=True) for node in (pn, gn))
     if left is None or right is None or set(left.kwargs) != set(right.kwargs):
         return None
-    order = sorted(left.kwargs)
-    return _leaves([left.kwargs[key] for key in order]), _leaves([right.kwargs[key] for key in order])
+    pairs = [_spread(left.kwargs[key], right.kwargs[key]) for key in sorted(left.kwargs)]
+    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
 
-def _leaves(values: Any) -> list[Any]:
-    """Return the leaves of arguments; a slice is its three parts."""
-    found: list[Any] = []
-    for leaf in tree_leaves(values):
-        found += _leaves([leaf.start, leaf.stop, leaf.step]) if isinstance(leaf, slice) else [leaf]
-    return found
+def _spread(left: Any, right: Any) -> tuple[Any, Any]:
+    """Return a number that stands for a list, such as a default padding, as a list of the other's length."""
+    if type(left) is int and isinstance(right, (list, tuple)):
+        return [left] * len(right), right
+    if type(right) is int and isinstance(left, (list, tuple)):
+        return left, [right] * len(left)
+    return left, right
+
+
+def _parts(value: Any) -> list[Any] | None:
+    """Return the parts of a container or slice; None for other values."""
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    if isinstance(value, slice):
+        return [value.start, value.stop, value.step]
+    return list(value) if isinstance(value, (list, tuple)) else None
 
 
 def _attribute(node: Node) -> Any:

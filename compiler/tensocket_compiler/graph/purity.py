@@ -64,7 +64,7 @@ def _is_impure_function(target: Any, impure_random: bool) -> bool:
         return True
     if getattr(target, "kind", None) == "inplace":  # an operator's record
         return True
-    name = str(getattr(target, "__name__", ""))
+    name = str(getattr(target, "__name__", "")).partition(".")[0]
     # In-place functions of tensors end in an underscore; Python's special methods in two.
     own = str(getattr(target, "__module__", "")).partition(".")[0] in _OWN
     return own and name.endswith("_") and not name.endswith("__")

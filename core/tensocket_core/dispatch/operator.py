@@ -20,7 +20,7 @@ from .call import key_of
 from .derivative import Derivative
 from .fallback import with_alternatives
 from .modes import ACTIVE, run_with_modes
-from .packets import AtenOverloads
+from .packets import AtenOverloads, OperatorName
 from .registry import OPERATORS
 from .schema import Schema, bound, parse_schema
 
@@ -42,7 +42,7 @@ class Operator(AtenOverloads):
         doc: Documentation: first line, then details with formula.
         method: Whether tensors have it as a method; a string is the method's name.
         function: Whether the namespace has it as a function.
-        namespace: The function's namespace: ``torch`` or ``nn.functional``.
+        public_namespace: The function's namespace: ``torch`` or ``nn.functional``.
         aliases: Further names.
         dunder: Python operator methods it implements: ``__add__``.
         inplace: Whether there is an in-place method with a trailing underscore.
@@ -63,7 +63,7 @@ class Operator(AtenOverloads):
                  function: bool = True, namespace: str = "torch", aliases: tuple[str, ...] = (),
                  dunder: tuple[str, ...] = (), inplace: bool = False, hands_by_name: bool = False) -> None:
         self.schema: Schema = parse_schema(schema)
-        self.name = self.schema.name
+        self.name = OperatorName(self.schema.name)
         self.doc = doc
         self.table: dict[int, Callable[..., Any]] = {}
         self.overrides: dict[str, Callable[..., Any]] = {}
@@ -72,7 +72,7 @@ class Operator(AtenOverloads):
         self.makes_views = "~" in self.schema.returns
         self.method = method
         self.function = function
-        self.namespace = namespace
+        self.public_namespace = namespace
         self.aliases = aliases
         self.dunder = dunder
         self.inplace = inplace
@@ -82,12 +82,10 @@ class Operator(AtenOverloads):
         self._register()
 
     def _register(self) -> None:
-        if self.name in OPERATORS:
-            raise ValueError(f"operator {self.name!r} is defined twice")
-        OPERATORS[self.name] = self
-
-    def __repr__(self) -> str:
-        return f"<operator {self.schema.text}>"
+        name = self.schema.name
+        if name in OPERATORS:
+            raise ValueError(f"operator {name!r} is defined twice")
+        OPERATORS[name] = self
 
     # ------------------------------------------------------------------------------------------ resolution
 

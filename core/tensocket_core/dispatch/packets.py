@@ -1,45 +1,39 @@
-"""Attributes of PyTorch's operator objects other than calls; records and factories have them too."""
+"""PyTorch's attributes of overloads other than calls; the records of operators and factories have them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from .schema import Schema
 
-#: Names of PyTorch's overloads of one operator; here one record covers them all.
-OVERLOADS: Final = frozenset({
-    "Dimname", "IntList", "List", "Scalar", "ScalarList", "ScalarOther", "ScalarSelf", "ScalarTensor",
-    "Scalar_Tensor", "Scalar_mode", "Tensor", "TensorList", "TensorScalar", "TensorTensor", "Tensor_Scalar",
-    "Tensor_Tensor", "Tensor_mode", "correction", "default", "device", "dim", "dim_IntList", "dim_max", "dim_min",
-    "dims", "dtype", "dtype_layout", "generator", "int", "low", "memory_format", "msg", "names", "other", "self",
-    "self_int", "sizes", "src", "stable", "start", "start_step", "two", "value",
-})  # fmt: skip
+#: The attributes by name, as functions of a record. A package above core, which knows PyTorch's names, adds them.
+ATTRIBUTES: Final[dict[str, Callable[[Any], Any]]] = {}
+
+
+class OperatorName(str):
+    """The name of an operator; called, as PyTorch's ``func.name()``, it is the overload's: ``aten::add.Tensor``."""
+
+    __slots__ = ()
+
+    def __call__(self) -> str:
+        """Return the name of the overload."""
+        return str(ATTRIBUTES["name"](self))
 
 
 class AtenOverloads:
-    """An operator by name, for all of its overloads."""
+    """An operator, which stands for all overloads of PyTorch's operator of this name."""
 
     name: str
     schema: Schema
 
-    @property
-    def __name__(self) -> str:
-        return self.name
+    def __repr__(self) -> str:
+        return str(ATTRIBUTES["__repr__"](self))
 
-    @property
-    def _schema(self) -> Schema:
-        return self.schema
-
-    @property
-    def overloadpacket(self) -> AtenOverloads:
-        """This record: it covers all of PyTorch's overloads."""
-        return self
-
-    def overloads(self) -> list[str]:
-        """Return ``["default"]``."""
-        return ["default"]
+    def __str__(self) -> str:
+        return str(ATTRIBUTES["__str__"](self))
 
     def __getattr__(self, name: str) -> Any:
-        if name in OVERLOADS or name.rpartition("_")[2] == "out":
-            return self
+        if name in ATTRIBUTES:
+            return ATTRIBUTES[name](self)
         raise AttributeError(f"{type(self).__name__} {self.__dict__.get('name', '')!r} has no attribute {name!r}")

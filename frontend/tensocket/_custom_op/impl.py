@@ -220,8 +220,8 @@ def get_op(qualname: str) -> Any:
         ArgumentError: It does not exist.
     """
     ns, name = parse_qualname(qualname)
-    found = getattr(getattr(ops, ns), name, None)
-    if found is None or not hasattr(found, "schema"):
+    found = getattr(getattr(getattr(ops, ns), name, None), "default", None)
+    if found is None:
         raise ArgumentError("get_op", f"{qualname}", "Could not find the operator", "register it first")
     return found
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tensocket_compiler.graph.names import PUBLIC
-from tensocket_core.dispatch.packets import AtenOverloads
+from tensocket_core.dispatch.packets import AtenOverloads, OperatorName
 from tensocket_core.formats import strided
 from tensocket_core.tensor import Size
 from tensocket_operators.namespaces import FUNCTIONS_OF_GRAPHS
@@ -102,31 +101,18 @@ class GraphOperator(AtenOverloads):
     Args:
         name: The name.
         function: The function.
-        overload: The overload in listings.
     """
 
-    def __init__(self, name: str, function: Callable[..., Any], overload: str = "default") -> None:
-        self.name, self._function = name, function
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.name, self._function = OperatorName(name), function
         FUNCTIONS_OF_GRAPHS[name] = self
-        PUBLIC.add_name(f"torch.ops.aten.{name}.{overload}", self)
-        self._overload = overload
-
-    @property
-    def __name__(self) -> str:
-        return f"{self.name}.{self._overload}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
         return self._function(*args, **kwargs)
 
-    def __repr__(self) -> str:
-        return f"<function {self.name} of graphs>"
-
     def __reduce__(self) -> Any:
         return FUNCTIONS_OF_GRAPHS.__getitem__, (self.name,)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> GraphOperator:
-        return self
 
 
 def _size(input: Any, dim: Any) -> Any:
@@ -135,7 +121,7 @@ def _size(input: Any, dim: Any) -> Any:
 
 
 #: The operator ``aten.sym_size.int`` of graphs, which returns the size of a dimension.
-sym_size: Final = GraphOperator("sym_size", _size, "int")
+sym_size: Final = GraphOperator("sym_size", _size)
 
 
 class Symbol:

@@ -25,6 +25,7 @@ from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
 from tensocket_operators import Tensor
 from tensocket_operators.creation.record import Factory
+from tensocket_operators.namespaces import OpOverloadPacket
 
 from .node import map_aggregate
 from .proxy import Proxy
@@ -338,12 +339,12 @@ def _patch_own_functions(patcher: _Patcher) -> None:
         _autowrap_check(patcher, vars(import_module("tensocket" + space)), set())
     for name in _METHODS_WITH_SIZES:
         patcher.patch_method(Tensor, name, _create_wrapped_method(Tensor, name))
-    for kind in (Operator, Factory):
+    for kind in (Operator, Factory, OpOverloadPacket):
         patcher.patch_method(kind, "__call__", _record_call(kind.__call__), deduplicate=False)
 
 
 def _record_call(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the call of operators' records, ``torch.ops.aten.add``, that records calls with proxies."""
+    """Return the call of packets or records, ``torch.ops.aten.add.Tensor``, that records calls with proxies."""
     @functools.wraps(original)
     def call(record: Any, *args: Any, **kwargs: Any) -> Any:
         proxy = _find_proxy(args, kwargs)

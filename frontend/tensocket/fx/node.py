@@ -14,9 +14,10 @@ from tensocket_compiler.graph import purity
 from tensocket_compiler.graph.names import PUBLIC, qualified_name, type_name
 from tensocket_compiler.graph.node import Argument, Node, Target, format_argument, map_aggregate, map_arg
 from tensocket_compiler.graph.purity import has_side_effect
-from tensocket_core.dispatch.schema import Schema
+from tensocket_core.dispatch.packets import AtenOverloads
 from tensocket_core.formats import layout, memory_format
 from tensocket_operators import Tensor
+from tensocket_operators.namespaces import OpOverloadPacket, parts_of
 from tensocket_plugins.contract.devices import Device
 from tensocket_plugins.contract.dtypes import DType
 
@@ -40,16 +41,14 @@ def _own_module(name: str) -> Callable[[], Any]:
 
 
 def _operator_name(thing: Any) -> str | None:
-    """Return the name of an operator's record below ``torch.ops``: of its namespace, ``aten`` for built-in ones."""
-    name, schema = getattr(thing, "name", None), getattr(thing, "schema", None)
-    if not isinstance(name, str) or not isinstance(schema, Schema):
+    """Return the name of an operator's packet or record below ``torch.ops``; None for records that have none."""
+    if isinstance(thing, OpOverloadPacket):
+        return f"torch.ops.{thing}"
+    if not isinstance(thing, AtenOverloads):
         return None
-    space, _, own = name.rpartition("::")
-    space = space or "aten"
-    if getattr(getattr(import_module("tensocket").ops, space), own, None) is not thing:
-        return None
-    kinds = [parameter.type for parameter in schema.parameters]
-    return f"torch.ops.{space}.{own}.{'Tensor' if kinds[1:2] == ['Operand'] else 'default'}"
+    space, own, overload = parts_of(thing.name)
+    packet = getattr(getattr(import_module("tensocket").ops, space), own, None)
+    return f"torch.ops.{thing}" if getattr(packet, overload, None) is thing else None
 
 
 @cache

@@ -11,6 +11,7 @@ from tensocket.errors import ArgumentError, UnsupportedOperator
 from tensocket.nn import Module
 from tensocket_compiler.graph import graph as graph_ir
 from tensocket_core.dispatch.operator import Operator
+from tensocket_operators.namespaces import OpOverloadPacket
 from tensocket_plugins.contract.dtypes import DType
 
 from ._attributes import _get_attr, _has_attr
@@ -38,7 +39,7 @@ class MutableOperation(UnsupportedOperator, RuntimeError):
 
 
 def _is_operator_function(target: Any) -> bool:
-    return (isinstance(target, Operator)
+    return (isinstance(target, (Operator, OpOverloadPacket))
             or (inspect.isfunction(target) and str(target.__module__).startswith("tensocket_operators")))
 
 
@@ -51,11 +52,12 @@ def get_signature_for_torch_op(op: Callable[..., Any], return_schemas: bool = Fa
     """
     if not _is_operator_function(op):
         return (None, None) if return_schemas else None
-    function = op.public or op if isinstance(op, Operator) else op
+    record = op.record if isinstance(op, OpOverloadPacket) else op
+    function = record.public or record if isinstance(record, Operator) else record
     signature = inspect.signature(function)
     known = [parameter for name, parameter in signature.parameters.items() if name not in _EXTRA]
     signatures = [signature.replace(parameters=known)]
-    return (signatures, [getattr(op, "schema", None)]) if return_schemas else signatures
+    return (signatures, [getattr(record, "schema", None)]) if return_schemas else signatures
 
 
 def check_for_mutable_operation(target: Callable[..., Any], args: tuple[Argument, ...],
@@ -65,7 +67,7 @@ def check_for_mutable_operation(target: Callable[..., Any], args: tuple[Argument
     Raises:
         MutableOperation: It does.
     """
-    name = str(getattr(target, "__name__", getattr(target, "name", ""))).removeprefix("method_")
+    name = str(getattr(target, "__name__", "")).partition(".")[0].removeprefix("method_")
     if not _is_operator_function(target):
         return
     if (name.endswith("_") and not name.endswith("__")) or kwargs.get("out") is not None:
@@ -128,8 +130,7 @@ def normalize_function(target: Callable[..., Any], args: tuple[Any, ...], kwargs
     Raises:
         ArgumentError: Types are given, and the arguments do not fit the signature.
     """
-    named = getattr(target, "__name__", None) or isinstance(target, Operator)
-    public = graph_ir.qualified_name(target) if named else ""
+    public = graph_ir.qualified_name(target) if getattr(target, "__name__", None) else ""
     if not _is_operator_function(target) and not public.startswith("torch."):
         return None
     found = get_signature_for_torch_op(target)

@@ -16,7 +16,8 @@ from tensocket.errors import ArgumentError, TensocketError, UnsupportedOperator
 from tensocket.nn import Module
 from tensocket.overrides import is_tensor_method_or_property, resolve_name
 from tensocket_compiler.graph.traceback import STATE
-from tensocket_core.dispatch.operator import Operator
+from tensocket_core.dispatch.packets import AtenOverloads
+from tensocket_operators.namespaces import OpOverloadPacket
 
 from ._frames import frame_of_program, is_asserting, stack_of_program, unpacked_count
 from .graph import Graph
@@ -162,7 +163,7 @@ class TracerBase:
             return slice(self.create_arg(a.start), self.create_arg(a.stop), self.create_arg(a.step))
         if isinstance(a, range):
             return range(self.create_arg(a.start), self.create_arg(a.stop), self.create_arg(a.step))
-        if isinstance(a, (Operator, enum.Enum, *base_types)) or a is ...:
+        if isinstance(a, (AtenOverloads, OpOverloadPacket, enum.Enum, *base_types)) or a is ...:
             return a
         if is_dataclass(a) and not isinstance(a, type):
             values = {field.name: self.create_arg(getattr(a, field.name)) for field in fields(a)}
@@ -314,8 +315,7 @@ class Proxy:
         tracer = next(iter(tracers))
         if isinstance(owner := getattr(orig_method, "owner", None), Module):  # a method of a script
             return tracer.create_proxy("call_method", orig_method.__name__, (owner, *args), kwargs)
-        name = str(getattr(orig_method, "__name__", getattr(orig_method, "name", "")))
-        name = name.rpartition("::")[2].removeprefix("method_")
+        name = str(getattr(orig_method, "__name__", "")).removeprefix("method_")
         if (name.startswith("__") and name.endswith("__")) or is_tensor_method_or_property(orig_method):
             method = str(resolve_name(orig_method) or name).rpartition(".")[2]
             return tracer.create_proxy("call_method", method, args, kwargs)

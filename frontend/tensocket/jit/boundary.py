@@ -158,7 +158,7 @@ def build_checked(function: CompiledFunction) -> Callable[..., Any]:
     arguments = function.schema.arguments
     receiver = 0 if function.owner is None or function.is_static else 1
     names = {argument.name: k for k, argument in enumerate(arguments)}
-    positional = sum(not argument.keyword_only for argument in arguments)
+    positional = sum(not argument.kwarg_only for argument in arguments)
     count, run = len(arguments), _build_run(function, receiver)
 
     def checked(*args: Any, **kwargs: Any) -> Any:

@@ -39,9 +39,18 @@ HOOKS: Final[list[Any]] = [None, None]
 Type = JitType
 
 
-def OptionalType(kind: JitType) -> JitType:  # noqa: N802  PyTorch's name
-    """Return ``Optional[T]``."""
-    return optional(kind)
+class _Optional(type):
+    """The class of ``OptionalType``: its instances are the unions of a type and None."""
+
+    def __call__(cls, kind: JitType) -> JitType:
+        return optional(kind)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, UnionType) and instance.is_optional
+
+
+class OptionalType(metaclass=_Optional):
+    """The type ``Optional[T]``."""
 
 
 def _jit_set_emit_hooks(module_hook: Any, function_hook: Any) -> None:

@@ -47,7 +47,7 @@ _NAMES: Final = {
     "namespace.quantization": (
         "_fake_quantize_learnable_per_channel_affine", "_fake_quantize_learnable_per_tensor_affine",
         "_make_per_channel_quantized_tensor", "_make_per_tensor_quantized_tensor", "choose_qparams_optimized",
-        "empty_quantized", "fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine",
+        "dequantize", "empty_quantized", "fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine",
         "fused_moving_avg_obs_fake_quant", "int_repr", "per_channel_affine", "per_channel_affine_float_qparams",
         "per_channel_symmetric", "per_tensor_affine", "per_tensor_symmetric", "q_per_channel_axis",
         "q_per_channel_scales", "q_per_channel_zero_points", "q_scale", "q_zero_point", "qscheme",

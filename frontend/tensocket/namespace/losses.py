@@ -30,4 +30,4 @@ def _unreduced(loss: Callable[..., Any]) -> Callable[..., Any]:
 #: The losses in the main namespace, by name.
 LOSSES: Final = {
     record.name: _unreduced(getattr(functions, record.name)) for record in (*OPERATORS.values(), *COMPOSITES.values())
-    if record.function and record.namespace == "torch" and "reduction" in record.schema.names}
+    if record.function and record.public_namespace == "torch" and "reduction" in record.schema.names}

@@ -96,9 +96,9 @@ def fake_quantize_per_channel_affine(input: Tensor, scale: Tensor, zero_point: T
 
 
 REFUSED = refused(
-    "", "choose_qparams_optimized empty_quantized fused_moving_avg_obs_fake_quant int_repr q_per_channel_axis "
-    "q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point quantize_per_channel quantize_per_tensor "
-    "quantize_per_tensor_dynamic quantized_batch_norm quantized_max_pool1d quantized_max_pool2d "
+    "", "choose_qparams_optimized dequantize empty_quantized fused_moving_avg_obs_fake_quant int_repr "
+    "q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point quantize_per_channel "
+    "quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm quantized_max_pool1d quantized_max_pool2d "
     "_fake_quantize_learnable_per_channel_affine _fake_quantize_learnable_per_tensor_affine "
     "_make_per_channel_quantized_tensor _make_per_tensor_quantized_tensor",
     "there are no quantized tensors", "round floats with fake_quantize_per_tensor_affine, or use torchao's quantize_")

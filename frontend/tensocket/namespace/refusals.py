@@ -6,6 +6,7 @@ from copy import copy
 from typing import Any
 
 from tensocket.errors import UnsupportedOperator
+from tensocket.overrides import handle_torch_function, has_torch_function
 
 
 def refused(path: str, names: str, rule: str, advice: str) -> dict[str, type]:
@@ -17,7 +18,9 @@ def refused(path: str, names: str, rule: str, advice: str) -> dict[str, type]:
         rule: Why a call is not possible.
         advice: The alternative.
     """
-    def refuse(cls: Any, *_: Any, **__: Any) -> Any:
+    def refuse(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        if has_torch_function(args):  # a tracer records the call; others may serve it
+            return handle_torch_function(cls, args, *args, **kwargs)
         raise copy(cls._refusal)
 
     module, start = ("tensocket", "") if not path else (f"tensocket.{path}", f"{path}.")

@@ -32,10 +32,10 @@ def _get_current_dispatch_mode_stack() -> list[Any]:
 
 def return_and_correct_aliasing(func: Any, args: tuple[Any, ...], kwargs: Any, out: Any) -> Any:
     """Return the result of a wrapping class's ``__torch_dispatch__``: for in-place operators the argument itself."""
-    mutated = [k for k, parameter in enumerate(func._schema.parameters) if parameter.mutated]
+    mutated = [k for k, parameter in enumerate(func.schema.parameters) if parameter.mutated]
     if not mutated:
         return out
-    name = func._schema.parameters[mutated[0]].name
+    name = func.schema.parameters[mutated[0]].name
     return args[mutated[0]] if mutated[0] < len(args) else kwargs[name]
 
 

@@ -15,7 +15,7 @@ from tensocket_core.dispatch.packets import AtenOverloads
 from tensocket_core.dispatch.protocol import TorchDispatchMode
 from tensocket_core.pytree import tree_map
 from tensocket_operators import Tensor
-from tensocket_operators.namespaces import ops
+from tensocket_operators.namespaces import OpOverloadPacket, ops
 
 from .module_tracker import ModuleTracker
 
@@ -52,16 +52,21 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Form
     """
     given = list(targets) if isinstance(targets, (tuple, list)) else [targets]
     for target in given:
-        if not isinstance(target, AtenOverloads):
+        if not isinstance(target, (OpOverloadPacket, AtenOverloads)):
             raise ArgumentTypeError("register_flop_formula", f"a {type(target).__name__}", "targets are operators",
                                     "pass one such as tensocket.ops.aten.mm")
 
     def register(function: Formula) -> Formula:
         formula = function if get_raw else shape_wrapper(function)
-        flop_registry.update(dict.fromkeys(given, formula))
+        flop_registry.update(dict.fromkeys(map(_packet, given), formula))
         return function
 
     return register
+
+
+def _packet(target: Any) -> Any:
+    """Return the packet of an overload; other targets as they are."""
+    return target.overloadpacket if isinstance(target, AtenOverloads) else target
 
 
 def _product(args: Any, result: Any) -> tuple[Any, int]:
@@ -100,7 +105,7 @@ def _built_in(operator: Any, args: Any, result: Any) -> tuple[Any, int] | None:
     formula = _CONVOLUTIONS.get(operator.name)
     if formula is None:
         return None
-    return operator if current_pass() is not None else ops.aten.convolution, formula(args, result)
+    return operator.overloadpacket if current_pass() is not None else ops.aten.convolution, formula(args, result)
 
 
 class FlopCounterMode(TorchDispatchMode):
@@ -128,7 +133,7 @@ class FlopCounterMode(TorchDispatchMode):
         self.depth = depth
         self.display = display
         self.mod_tracker = ModuleTracker()
-        own = {target: formula if getattr(formula, "_get_raw", False) else shape_wrapper(formula)
+        own = {_packet(target): formula if getattr(formula, "_get_raw", False) else shape_wrapper(formula)
                for target, formula in (custom_mapping or {}).items()}
         self.flop_registry: dict[Any, Formula] = {**flop_registry, **own}
 
@@ -150,8 +155,8 @@ class FlopCounterMode(TorchDispatchMode):
         keywords = kwargs or {}
         result = func(*args, **keywords)
         counted = _built_in(func, args, result)
-        key = func if counted is None else counted[0]
-        formula = self.flop_registry.get(func) or self.flop_registry.get(key)
+        key = func.overloadpacket if counted is None else counted[0]
+        formula = self.flop_registry.get(func.overloadpacket) or self.flop_registry.get(key)
         if formula is not None:
             counted = key, formula(*args, **keywords, out_val=result)
         if counted is not None:
@@ -190,7 +195,7 @@ class FlopCounterMode(TorchDispatchMode):
     def _rows(self, name: str, level: int, total: int, suffix: int) -> list[tuple[str, str, str]]:
         counts = self.flop_counts[name]
         listed = [(name, sum(counts.values()))]
-        listed += [(f" - aten.{operator.name}", count) for operator, count in counts.items()]
+        listed += [(f" - {operator}", count) for operator, count in counts.items()]
         return [(" " * level + label, f"{count / 1000 ** suffix:.3f}{_SUFFIXES[suffix]}",
                  f"{count / total:.2%}" if total else "0%") for label, count in listed]
 

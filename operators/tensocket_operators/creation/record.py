@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from tensocket_core.dispatch.modes import ACTIVE, STATE, as_leaf, thread_state
 from tensocket_core.dispatch.overrides import call_torch_function, overrides_functions
-from tensocket_core.dispatch.packets import AtenOverloads
+from tensocket_core.dispatch.packets import AtenOverloads, OperatorName
 from tensocket_core.dispatch.protocol import NOT_HANDLED, ask_dispatch
 from tensocket_core.dispatch.schema import Schema, parse_schema
 from tensocket_core.keys import WRAPPER
@@ -43,7 +43,7 @@ class Factory(AtenOverloads):
     """
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
-        self.name = name
+        self.name = OperatorName(name)
         self.function = function
         self.dispatch_rules: dict[type, Callable[..., Any]] = {}
         self.schema: Schema = parse_schema(_signature(function, name))
@@ -52,10 +52,7 @@ class Factory(AtenOverloads):
         self.rare = _rare(name, list(parameters))
         named = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
         self.defaults = tuple(p.default for p in named)
-        FACTORIES[self.name] = self
-
-    def __repr__(self) -> str:
-        return f"<factory {self.schema.text}>"
+        FACTORIES[name] = self
 
     def trimmed(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the positional arguments without trailing defaults."""

@@ -101,7 +101,7 @@ class _CopyBeforeChange(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (),
                            kwargs: dict[str, Any] | None = None) -> Any:
         given = kwargs or {}
-        for k, parameter in enumerate(func._schema.parameters):
+        for k, parameter in enumerate(func.schema.parameters):
             if parameter.mutated:
                 target = args[k] if k < len(args) else given.get(parameter.name)
                 if hasattr(target, "_key"):

@@ -17,7 +17,7 @@ from tensocket_core.recording import OVERRIDDEN_KERNELS
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 from ..kinds.composite import Composite
-from ..namespaces import BUILT_IN, built_in
+from ..namespaces import BUILT_IN, OpOverloadPacket, built_in
 from .operators import LibraryOperator, fake_kernel
 
 _DEVICE: Final = re.compile(r"[a-z][a-z0-9_]{1,31}")
@@ -54,9 +54,7 @@ def find_operator(name: Any) -> Any:
     Raises:
         ArgumentError: The operator does not exist.
     """
-    if isinstance(name, Operator):
-        return name
-    name = getattr(name, "_opoverload", name)
+    name = name.record if isinstance(name, OpOverloadPacket) else getattr(name, "_opoverload", name)
     if isinstance(name, Operator):
         return name
     space, _, rest = str(name).rpartition("::")
@@ -271,7 +269,8 @@ class Library:
         if with_keyset:
             raise ArgumentError("impl", "with_keyset=True", "kernels are not given keys",
                                 "use tensocket.dispatch.exclude_keys around the call below")
-        operator = find_operator(op_name if isinstance(op_name, Operator) else self._full(str(op_name)))
+        is_known = isinstance(op_name, (Operator, OpOverloadPacket))
+        operator = find_operator(op_name if is_known else self._full(str(op_name)))
         key = self._key("impl", dispatch_key)
         if key in _IMPLICIT or key in _EXPLICIT:
             self._undo.append(_add_composite(operator, key in _IMPLICIT, fn, allow_override))

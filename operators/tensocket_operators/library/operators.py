@@ -13,7 +13,6 @@ from tensocket_core.dispatch.fallback import with_alternatives
 from tensocket_core.dispatch.modes import no_grad
 from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.protocol import user_arguments
-from tensocket_core.dispatch.registry import OPERATORS
 from tensocket_core.dispatch.schema import bound
 from tensocket_core.dispatch.versions import bump
 from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, SCALAR
@@ -52,23 +51,13 @@ class LibraryOperator(Operator):
         self._listed = frozenset(k for k, p in enumerate(self.schema.parameters) if p.type.endswith("[]"))
         self.mutated = tuple(k for k, p in enumerate(self.schema.parameters) if p.mutated)
 
-    def __getattr__(self, name: str) -> Any:
-        overload = OPERATORS.get(f"{self.__dict__.get('name')}.{name}")
-        return super().__getattr__(name) if overload is None else overload
-
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Call the operator; the arguments follow the schema.
 
         Raises:
             ArgumentTypeError: An argument that the schema declares as a tensor is not a tensor.
         """
-        try:
-            given = bound(self.schema, args, keywords)
-        except TypeError:
-            other = self._overload_for(args, keywords)
-            if other is None:
-                raise
-            return other(*args, **keywords)
+        given = bound(self.schema, args, keywords)
         if self._listed:
             given = tuple(_as_list(value) if k in self._listed else value for k, value in enumerate(given))
         for parameter, value in zip(self.schema.parameters, given, strict=True):
@@ -76,17 +65,6 @@ class LibraryOperator(Operator):
                 raise ArgumentTypeError(self.name, f"{parameter.name} of type {type(value).__name__}",
                                         f"the schema is {self.schema.text}", "pass a tensor")
         return call(self, *given)
-
-    def _overload_for(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Operator | None:
-        """Return another overload of this operator that takes such arguments."""
-        for name, other in OPERATORS.items():
-            if name.startswith(f"{self.name}."):
-                try:
-                    bound(other.schema, args, keywords)
-                except TypeError:
-                    continue
-                return other
-        return None
 
     def positional(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a kernel as a closure, which takes all arguments by position."""

@@ -131,7 +131,7 @@ def test_tables():
             return torch.einsum("ij,jk->ik", x, x) + nn.functional.hardswish(x)
 
     program = export(Products(), (torch.randn(3, 3),))
-    einsum, hardswish = torch.ops.aten.einsum, torch.ops.aten.hardswish
+    einsum, hardswish = torch.ops.aten.einsum.default, torch.ops.aten.hardswish.default
     table = default_decompositions()
     assert isinstance(table, CustomDecompTable)
     assert einsum in table

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
+import pickle
 
 import pytest
 
@@ -81,3 +83,34 @@ def test_a_mark_of_compatibility():
 
     assert "guaranteed" in f.__doc__
     assert fx.Graph is not None
+
+
+def test_overloads_and_packets_are_targets():
+    """Names of nodes and code as from PyTorch 2.13."""
+    traced = torch.fx.symbolic_trace(lambda a: torch.ops.aten.add(a, a) + torch.ops.aten.add.Tensor(a, a))
+    packet, overload = [node for node in traced.graph.nodes if "aten" in str(node.target)]
+    assert (packet.name, packet.target) == ("add", torch.ops.aten.add)
+    assert (overload.name, overload.target) == ("add_tensor", torch.ops.aten.add.Tensor)
+    assert isinstance(packet.target, torch._ops.OpOverloadPacket)
+    assert isinstance(overload.target, torch._ops.OpOverload)
+    assert not isinstance(overload.target, torch._ops.OpOverloadPacket)
+    assert "add = torch.ops.aten.add(a, a)" in traced.code
+    assert "add_tensor = torch.ops.aten.add.Tensor(a, a)" in traced.code
+    assert copy.deepcopy(traced)(torch.ones(1)).tolist() == [4.0]
+    assert pickle.loads(pickle.dumps(traced))(torch.ones(1)).tolist() == [4.0]
+
+
+def test_packets_are_scripted_like_overloads():
+    def f(x):
+        return torch.ops.aten.add(x, x)
+
+    assert torch.jit.script(f)(torch.ones(1)).tolist() == [2.0]
+
+
+def test_arguments_of_packets_have_names():
+    from tensocket.fx.operator_schemas import normalize_function
+
+    x = torch.ones(1)
+    for target in (torch.ops.aten.add, torch.ops.aten.add.Tensor):
+        assert normalize_function(target, (x, x), normalize_to_only_use_kwargs=True).kwargs == {
+            "input": x, "other": x, "alpha": 1}

@@ -11,6 +11,7 @@ import pytest
 import tensocket as torch
 from tensocket import fx, nn
 from tensocket.fx import symbolic_trace
+from tensocket.fx.experimental.proxy_tensor import make_fx
 from tensocket.fx.passes import pass_manager
 from tensocket.fx.passes.annotate_getitem_nodes import annotate_getitem_nodes
 from tensocket.fx.passes.dialect.common.cse_pass import CSEPass, get_CSE_banned_ops
@@ -33,6 +34,7 @@ from tensocket.fx.passes.utils.common import compare_graphs
 from tensocket.fx.passes.utils.fuser_utils import fuse_by_partitions
 from tensocket.fx.passes.utils.matcher_with_name_node_map_utils import SubgraphMatcherWithNameNodeMap
 from tensocket.fx.passes.utils.source_matcher_utils import check_subgraphs_connected, get_source_partitions
+from tensocket.fx.subgraph_rewriter import replace_pattern
 
 x34 = torch.linspace(-1, 1, 12).reshape(3, 4)
 
@@ -237,6 +239,10 @@ def test_duplicates_are_computed_once():
     assert not CSEPass()(result.graph_module).modified
     random = symbolic_trace(lambda x: torch.rand_like(x) + torch.rand_like(x))
     assert not CSEPass()(random).modified
+    sums = make_fx(lambda x: (x + 1) * (x + 1))(x34)
+    assert CSEPass()(sums).modified
+    assert not CSEPass([torch.ops.aten.add])(sums).modified
+    assert not CSEPass([torch.ops.aten.add.Tensor])(sums).modified
 
 
 def test_orders_of_nodes(traced):
@@ -366,6 +372,38 @@ def test_sources_and_comparisons(traced):
     assert not check_subgraphs_connected(second, first)
     assert compare_graphs(traced.graph, symbolic_trace(Model()).graph)
     assert not compare_graphs(traced.graph, symbolic_trace(nn.Sequential(nn.ReLU())).graph)
+
+
+def _pool(x, *args, **kwargs):
+    return torch.ops.aten.max_pool2d_with_indices.default(x, *args, **kwargs)
+
+
+@pytest.mark.parametrize(("pattern", "function", "count"), [
+    # A default that is a number is the list of the pattern.
+    (lambda x, k, s: _pool(x, k, s, padding=[0, 0]), lambda x: _pool(x, [2, 2], stride=[2, 2]), 1),
+    (lambda x, k, s: _pool(x, k, s), lambda x: _pool(x, [2, 2], [2, 2], padding=[0, 0]), 1),
+    (lambda x, k, s: _pool(x, k, s, padding=[1, 0]), lambda x: _pool(x, [2, 2], stride=[2, 2]), 0),
+    # A placeholder stands for a list, or for one of its elements.
+    (lambda x, a, b: x.as_strided(a, b), lambda x: x.as_strided([1, 2], [3, 4]), 1),
+    (lambda x, a: x.as_strided([1, a], [3, 4]), lambda x: x.as_strided([1, 2], [3, 4]), 1),
+    (lambda x, a: x.as_strided([1, a], [a, 4]), lambda x: x.as_strided([1, 2], [3, 4]), 0),
+    # Elements of one list are not those of the next.
+    (lambda x: x.as_strided([1, 2, 3], [4]), lambda x: x.as_strided([1, 2], [3, 4]), 0),
+    (lambda x: x[0:2], lambda x: x[0:2], 1),
+    (lambda x: x[0:2], lambda x: x[0:3], 0),
+])
+def test_patterns_with_lists(pattern, function, count):
+    assert len(replace_pattern(symbolic_trace(function), pattern, pattern)) == count
+
+
+def test_a_pattern_with_lists_is_replaced():
+    copy = torch.ops.aten._reshape_alias_copy.default
+    traced = symbolic_trace(lambda x: copy(x, [2, 2], [4, 1]))
+    x = torch.arange(12.0).reshape(3, 4)
+    assert traced(x).tolist() == [[0.0, 1.0], [4.0, 5.0]]
+    assert traced(x).data_ptr() != x.data_ptr()
+    replace_pattern(traced, lambda x, a, b: copy(x, a, b), lambda x, a, b: copy(x, b, a))
+    assert "_reshape_alias_copy.default(x, [4, 1], [2, 2])" in traced.code
 
 
 def test_patterns_with_names():

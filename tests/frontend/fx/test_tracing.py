@@ -52,7 +52,8 @@ x34 = torch.linspace(-1, 1, 12).reshape(3, 4)
     (lambda x: torch.full((2,), x.shape[0]), torch.full), (lambda x: math.sqrt(x.size(0)), math.sqrt),
     (lambda x: len(x), len), (lambda x: decorated(x, factor=3), decorated), (lambda x: F.softmax(x, -1), F.softmax),
     (lambda x: torch.linalg.norm(x), torch.linalg.norm), (lambda x: torch.fft.rfft(x).abs(), torch.fft.rfft),
-    (lambda x: torch.ops.aten.relu.default(x), torch.ops.aten.relu), (lambda x: torch.ones(4) * x, torch.mul),
+    (lambda x: torch.ops.aten.relu.default(x), torch.ops.aten.relu.default),
+    (lambda x: torch.ops.aten.relu(x), torch.ops.aten.relu), (lambda x: torch.ones(4) * x, torch.mul),
     (lambda x: torch.ones(12).view(x.size(0), 4), "view"), (lambda x: x ^ x if False else x // 2, operator.floordiv),
     (lambda x: torch.clamp(x, min=0), torch.clamp), (lambda x: x.to(torch.float64).sum(), "sum"),
     (lambda x: torch.einsum("ij->ji", x), torch.einsum), (lambda x: nn.init.zeros_(x.clone()), nn.init.zeros_)])

@@ -150,6 +150,20 @@ def test_instances():
         assert f" — {ending}" in str(caught.value)
 
 
+def _mistaken(x):
+    return torch.no_such_function(x)
+
+
+class _Calling(nn.Module):
+    def forward(self, x):
+        return _mistaken(x)
+
+
+def test_a_mistake_in_a_function_is_told_with_the_method_that_calls_it():
+    with pytest.raises(RuntimeError, match="'_mistaken' is being compiled since it was called from '_Calling.forward'"):
+        torch.jit.script(_Calling())
+
+
 def test_a_mistake_in_a_generated_method_is_told_with_the_class():
     @dataclasses.dataclass(order=True)
     class Pair:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 
 import pytest
 
@@ -75,15 +76,17 @@ def test_lookup_by_dotted_name():
     assert tower.get_buffer("low.count") is tower.low.count
 
 
-@pytest.mark.parametrize(("method", "name", "kind"), [
-    ("get_submodule", "low.nothing", "submodule"), ("get_parameter", "low.count", "parameter"),
-    ("get_buffer", "low.factor", "buffer")])
-def test_lookup_of_what_is_not_there(method, name, kind):
-    with pytest.raises(ModuleAttributeError) as caught:
-        getattr(Tower(), method)(name)
-    plural = {"submodule": "modules", "parameter": "parameters", "buffer": "buffers"}[kind]
-    assert str(caught.value) == (f"[{method}] {name!r} in Tower — there is no {kind} of this name — "
-                                 f"named_{plural}() lists them")
+@pytest.mark.parametrize(("get", "target", "message"), [
+    ("submodule", "low.b", "'low.b' in Tower — Scale has no attribute `b` — named_modules() lists them"),
+    ("submodule", "low.count", "`count` is not an nn.Module — named_modules() lists them"),
+    ("parameter", "low.q", "Scale has no attribute `q` — named_parameters() lists them"),
+    ("parameter", "low.count", "`count` is not an nn.Parameter — named_parameters() lists them"),
+    ("buffer", "low.q", "Scale has no attribute `q` — named_buffers() lists them"),
+    ("buffer", "low.factor", "`factor` is not a buffer — named_buffers() lists them"),
+    ("parameter", "q.q", "Tower has no attribute `q`")])
+def test_lookup_of_what_is_not_there(get, target, message):
+    with pytest.raises(ModuleAttributeError, match=re.escape(message)):
+        getattr(Tower(), f"get_{get}")(target)
 
 
 def test_missing_attribute_is_an_attribute_error():
@@ -349,8 +352,8 @@ def test_submodules_are_replaced_by_dotted_name():
 
 @pytest.mark.parametrize(("target", "module", "rule"), [
     ("", nn.Module(), "Cannot set the submodule without a target name"), ("x", 3, "a submodule is an nn.Module"),
-    ("nothing.x", nn.Module(), "there is no submodule of this name"),
-    ("nothing", nn.Module(), "there is no submodule of this name"),
+    ("nothing.x", nn.Module(), "Tower has no attribute `nothing`"),
+    ("nothing", nn.Module(), "Tower has no attribute `nothing`"),
     ("low.factor", nn.Module(), "what a submodule replaces is a submodule")])
 def test_submodules_that_cannot_be_replaced(target, module, rule):
     with pytest.raises((ValueError, AttributeError), match=rule):

@@ -52,6 +52,29 @@ def test_calls_are_events_that_nest() -> None:
     assert any(name.endswith("Backward0") for name in names(p))
 
 
+def test_operators_mark_events() -> None:
+    space = torch.ops.profiler
+    with profiler.profile() as p:
+        event = space._record_function_enter_new("range", "details")
+        torch.ones(3)
+        space._record_function_exit(event)
+    (block,) = [event for event in p.events() if event.name == "range details"]
+    assert block.is_user_annotation
+    assert "aten::ones" in [child.name for child in block.cpu_children]
+
+
+def test_operators_that_mark_events_stay_in_graphs() -> None:
+    space, graph = torch.ops.profiler, torch.fx.Graph()
+    begin = graph.call_function(space._record_function_enter_new, ("range",))
+    graph.call_function(space._record_function_exit.default, (begin,))
+    graph.call_function(torch.ones, (1,))
+    graph.output(None)
+    graph.eliminate_dead_code()
+    assert [node.target for node in graph.nodes if node.op == "call_function"] == [
+        space._record_function_enter_new, space._record_function_exit.default]
+    assert torch.fx.GraphModule({}, graph)() is None
+
+
 def test_times_add_up() -> None:
     with profiler.profile() as p, record_function("outer"):
         for _ in range(3):

@@ -90,6 +90,7 @@ def test_schemes_have_names():
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: torch.quantize_per_tensor(torch.ones(1), 1.0, 0, None), r"^\[quantize_per_tensor\] a call — there are no "
      "quantized tensors — round floats with fake_quantize_per_tensor_affine, or use torchao's quantize_"),
+    (lambda: torch.dequantize(torch.ones(1)), r"^\[dequantize\] a call — there are no quantized tensors"),
     (lambda: torch.int_repr(torch.ones(1)), r"^\[int_repr\] a call — there are no quantized tensors"),
     *[(lambda each=each: each(), "a call — there are no quantized tensors, which a converted model has — keep the "
        "model in floats, or round its weights with torchao's quantize_")
@@ -100,6 +101,14 @@ def test_schemes_have_names():
 def test_quantized_tensors_are_refused(call, message):
     with pytest.raises(UnsupportedOperator, match=message):
         call()
+
+
+def test_graphs_of_quantized_programs_can_be_recorded():
+    traced = torch.fx.symbolic_trace(lambda x: torch.dequantize(torch.quantize_per_tensor(x, 0.5, 3, torch.quint8)))
+    targets = [node.target for node in traced.graph.nodes if node.op == "call_function"]
+    assert targets == [torch.quantize_per_tensor, torch.dequantize]
+    with pytest.raises(UnsupportedOperator, match="there are no quantized tensors"):
+        traced(torch.ones(1))
 
 
 def test_stubs_of_models():

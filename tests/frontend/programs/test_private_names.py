@@ -111,15 +111,15 @@ def test_the_package_has_itself_as_an_attribute():
 
 def test_operators_by_overload():
     aten = torch.ops.aten
-    assert aten.sort.stable is aten.sort
     assert aten._pin_memory.default(torch.ones(2)).tolist() == [1, 1]
     assert aten.index.Tensor(torch.arange(4.0), [torch.tensor([1, 3])]).tolist() == [1, 3]
     for name in ("_pin_memory", "is_pinned", "index", "_int_mm", "_grouped_mm", "_scaled_mm", "add", "zeros"):
         packet = getattr(aten, name)
-        assert packet.__name__ == packet.name == packet.default._schema.name == name
+        assert packet.__name__ == packet.default.name == name
+        assert packet.default._schema.name == packet._qualified_op_name == f"aten::{name}"
         assert packet.default.overloadpacket is packet
         assert name in dir(aten)
-        with pytest.raises(AttributeError, match=f"'{name}' has no attribute 'nosuch'"):
+        with pytest.raises(AttributeError, match=f"of 'aten.{name}' has no overload name 'nosuch'"):
             packet.nosuch  # noqa: B018
 
 

@@ -93,7 +93,8 @@ def test_arguments_are_those_of_the_schema() -> None:
         torch.full((2,), 1.5, dtype=torch.float64)
     calls = [(func, args, kwargs) for func, _, args, kwargs in mode.calls]
     assert [(func, kwargs) for func, _, kwargs in calls] == [
-        (aten.sum, {}), (aten.sum, {}), (aten.view, {}), (aten.sub.Tensor, {}), (aten.cat, {}), (aten.zeros, {}),
+        (aten.sum.default, {}), (aten.sum.dim_IntList, {}), (aten.view.default, {}), (aten.sub.Tensor, {}),
+        (aten.cat.default, {}), (aten.zeros.default, {}),
         (aten.full.default, {"dtype": torch.float64}),
     ]  # fmt: skip
     assert [args[1:] for _, args, _ in calls[:3]] == [(), (1, True), ((3, 2),)]
@@ -287,22 +288,65 @@ def test_a_class_may_keep_its_memory() -> None:
 
 def test_operators_by_name() -> None:
     add = aten.add
-    assert add is add.Tensor is add.Scalar is add.default is add.overloadpacket is OPERATORS["add"]
-    assert (add.name, add.__name__, add.overloads()) == ("add", "add", ["default"])
-    assert str(add._schema).startswith("add(Tensor input, Operand other")
+    assert add.Tensor is add.Scalar is add.out is OPERATORS["add"]
+    assert add.Tensor.overloadpacket is add is aten.add is copy.deepcopy(add)
+    assert copy.deepcopy(add.Tensor) is add.Tensor
+    assert (add.__name__, str(add), repr(add)) == ("add", "aten.add", "<OpOverloadPacket(op='aten.add')>")
+    assert {"Tensor", "Scalar"} <= set(add.overloads()) <= set(dir(add))
     assert add(torch.ones(1), 2).tolist() == [3.0]
-    assert aten.matmul is OPERATORS["matmul"]
+    assert aten.matmul.default is OPERATORS["matmul"]
     assert aten.zeros(2).tolist() == aten.zeros([2]).tolist() == [0.0, 0.0]
     assert aten.absolute is aten.abs
-    assert aten._to_copy is OPERATORS["convert"]
+    assert aten._to_copy.default is OPERATORS["convert"]
     assert "add" in dir(aten)
+    assert not any("::" in name for name in dir(aten))
     assert "aten" in dir(ops)
     assert (repr(ops), repr(aten)) == ("<operators of all libraries>", "<operators of aten>")
-    assert repr(aten.zeros).startswith("<factory zeros(int... size, *, ")
     with pytest.raises(AttributeError, match="library 'aten' has no operator 'nothing'"):
         _ = aten.nothing
     with pytest.raises(AttributeError, match="'add' has no attribute 'nothing'"):
-        _ = add.nothing
+        _ = add.Tensor.nothing
+
+
+#: From PyTorch 2.13: of overloads, ``__name__``, ``str``, ``name()``, ``namespace``, ``_overloadname`` and ``repr``.
+OVERLOADS = {
+    "add": ("Tensor", "add.Tensor", "aten.add.Tensor", "aten::add.Tensor"),
+    "_to_copy": ("default", "_to_copy.default", "aten._to_copy.default", "aten::_to_copy"),
+    "transpose": ("int", "transpose.int", "aten.transpose.int", "aten::transpose.int"),
+    "zeros": ("default", "zeros.default", "aten.zeros.default", "aten::zeros"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(OVERLOADS))
+def test_overloads_have_the_names_of_pytorch(name: str) -> None:
+    overload, short, text, full = OVERLOADS[name]
+    found = getattr(getattr(aten, name), overload)
+    assert (found.__name__, str(found), found.name(), found._name) == (short, text, full, full)
+    assert (found.namespace, found._opname, found._overloadname) == ("aten", name, overload)
+    assert repr(found) == f"<OpOverload(op='aten.{name}', overload='{overload}')>"
+    assert found.overloadpacket._qualified_op_name == f"aten::{name}"
+    assert found.is_view is (name == "transpose")
+
+
+#: From PyTorch 2.13: of operators, some overloads, and names that are no overloads of them.
+EXISTING = {
+    "sum": ("default dim_IntList IntList_out", "Tensor dim nothing_out"),
+    "where": ("self ScalarOther self_out", "other"),
+    "sort": ("default stable values values_stable", "dim"), "div": ("Tensor_mode out_mode float", "dim"),
+    "max": ("dim dim_max other unary_out", "dims"), "relu": ("default out", "Tensor Tensor_out int"),
+    "index_put_": ("hacked_twin", "Tensor"), "pow": ("Tensor_Tensor int_float", "Tensor_mode"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(EXISTING))
+def test_operators_have_their_own_overloads(name: str) -> None:
+    packet = getattr(aten, name)
+    known, unknown = EXISTING[name]
+    assert {getattr(packet, overload) for overload in known.split()} == {packet.default}
+    for overload in unknown.split():
+        message = f"^The underlying op of 'aten.{name}' has no overload name '{overload}'"
+        with pytest.raises(AttributeError, match=message):
+            getattr(packet, overload)
 
 
 def test_floating_point_operations_are_counted() -> None:
@@ -310,7 +354,7 @@ def test_floating_point_operations_are_counted() -> None:
         flops = 0
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if func is aten.matmul:
+            if func is aten.matmul.default:
                 a, b = args
                 self.flops += 2 * a.numel() * b.shape[-1]
             return func(*args, **kwargs)

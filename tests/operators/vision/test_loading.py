@@ -66,13 +66,13 @@ def registered() -> Iterator[Any]:
 
 
 def test_schemas(registered: Any) -> None:
-    assert registered.nms.schema.text == (
+    assert registered.nms.default.schema.text == (
         "torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    assert registered._ps_roi_align_backward.schema.text == (
+    assert registered._ps_roi_align_backward.default.schema.text == (
         "torchvision::_ps_roi_align_backward(Tensor grad, Tensor rois, Tensor channel_mapping, float spatial_scale, "
         "SymInt pooled_height, SymInt pooled_width, int sampling_ratio, SymInt batch_size, SymInt channels, "
         "SymInt height, SymInt width) -> Tensor")
-    assert registered._roi_pool_backward.schema.text == (
+    assert registered._roi_pool_backward.default.schema.text == (
         "torchvision::_roi_pool_backward(Tensor grad, Tensor rois, Tensor argmax, float spatial_scale, "
         "SymInt pooled_height, SymInt pooled_width, SymInt batch_size, SymInt channels, SymInt height, SymInt width) "
         "-> Tensor")

@@ -91,7 +91,7 @@ def operator_named(name: str, overload: str) -> Any:
     The record of ``to`` takes its arguments as one, so that overloads of PyTorch are another function.
     """
     name = "_to_of_graphs" if name == "to" and overload != "default" else SYNONYMS.get(name, name)
-    return COMPOSITES.get(name) or getattr(ops.aten, name, None)
+    return COMPOSITES.get(name) or getattr(getattr(ops.aten, name, None), "default", None)
 
 
 def name_of_composite(target: Any) -> str | None:

@@ -73,6 +73,5 @@ def target_of_name(name: str) -> Callable[..., Any]:
 
 def _operator(space: str, name: str, overload: str) -> Callable[..., Any] | None:
     if space != "aten":
-        found = getattr(getattr(ops, space), name, None)
-        return getattr(found, overload, found) if found is not None else None
+        return getattr(getattr(getattr(ops, space), name, None), overload, None)
     return None if name in _FORBIDDEN else operator_named(name, overload)

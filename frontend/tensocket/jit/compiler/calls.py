@@ -85,7 +85,7 @@ class Calls(ModuleValues):
             ScriptError: The arguments do not fit.
         """
         parameters = schema.arguments[skip:]
-        if len(arguments) > sum(not p.keyword_only for p in parameters):
+        if len(arguments) > sum(not p.kwarg_only for p in parameters):
             raise self._misfit(schema, f"Expected at most {len(parameters)} arguments but found {len(arguments)} "
                                "positional arguments", place)
         unknown = [name for name in keywords if name not in [p.name for p in parameters]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from tensocket.jit.compiler.closures import first_of, resolver_of, resolver_of_class
@@ -175,7 +176,8 @@ def compile_method(kind: t.ClassType, member: Any, name: str, resolve: Callable[
     if isinstance(member, classmethod):
         raise ScriptError(f"the class method {name}", "class methods are not scripts", "use a static method")
     plain = inspect.unwrap(getattr(member, "__func__", member))
-    source = source_of(plain)
+    owner = getattr(kind.python, "__name__", kind.name.rpartition(".")[2])
+    source = replace(source_of(plain), name=f"{owner}.{name}")
     tree = definition(source)
     made = CompiledFunction(name, f"{kind.name}.{name}", FunctionSchema(name, [], t.NEVER), owner=kind, source=source,
                             python=plain, is_static=static)

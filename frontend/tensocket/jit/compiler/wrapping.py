@@ -32,7 +32,7 @@ from tensocket.jit.markers import is_export_refused, modifier_of
 from tensocket_compiler.graph.names import PUBLIC
 from tensocket_core.dispatch.operator import Operator
 from tensocket_operators.namespaces import Namespace as OpsNamespace
-from tensocket_operators.namespaces import Namespaces
+from tensocket_operators.namespaces import Namespaces, OpOverloadPacket
 
 if TYPE_CHECKING:
     from tensocket.jit.compiler.compiler import Compiler
@@ -63,6 +63,8 @@ def wrap(compiler: Compiler, thing: Any, place: Place, path: str = "", constant:
         return compiler.constant(thing, None, place)
     if isinstance(thing, (types.ModuleType, Namespaces, OpsNamespace)):
         return Namespace(thing)
+    if isinstance(thing, OpOverloadPacket):
+        thing = thing.record
     if isinstance(thing, Operator):
         return Builtin(f"ops.aten::{thing.name}" if operators.is_operator(thing) else f"ops::{thing.name}", thing)
     if isinstance(thing, (ann.Module, Qualified)):

@@ -30,13 +30,13 @@ class Argument:
         name: Its name.
         type: Its type.
         default: The default, or ``MISSING``.
-        keyword_only: Whether it is passed by name only.
+        kwarg_only: Whether it is passed by name only.
     """
 
     name: str
     type: t.JitType
     default: Any = MISSING
-    keyword_only: bool = False
+    kwarg_only: bool = False
 
     def has_default_value(self) -> bool:
         """Whether there is a default."""
@@ -59,7 +59,7 @@ class FunctionSchema:
     Attributes:
         name: Its name.
         arguments: The parameters.
-        returns_: Type of the result.
+        result: Type of the result.
     """
 
     name: str
@@ -67,9 +67,9 @@ class FunctionSchema:
     result: t.JitType
 
     @property
-    def returns(self) -> Any:
-        """The type of the result."""
-        return self.result
+    def returns(self) -> list[Argument]:
+        """The result, as an argument without a name."""
+        return [Argument("", self.result)]
 
     def __str__(self) -> str:
         result = f"({self.result})" if isinstance(self.result, t.TupleType) else f"{self.result}"

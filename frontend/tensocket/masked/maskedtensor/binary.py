@@ -63,7 +63,7 @@ def _computed(func: Callable[..., Any], data: list[Any], rest: Any, kwargs: dict
     return like(operands[0], func(*stored, *rest, **kwargs))
 
 
-@rule(*(f.name for f in NATIVE_BINARY_FNS))
+@rule(*(f.default.name for f in NATIVE_BINARY_FNS))
 def binary(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Apply the operator to the data, and keep the mask of either operand."""
     args = _positional(args, kwargs)
@@ -73,7 +73,7 @@ def binary(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     return joined(result, mask.expand(tuple(result.shape)) if mask.layout is strided else mask)
 
 
-@rule(*(f.name for f in NATIVE_INPLACE_BINARY_FNS))
+@rule(*(f.default.name for f in NATIVE_INPLACE_BINARY_FNS))
 def inplace_binary(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Apply the operator in place to the data.
 

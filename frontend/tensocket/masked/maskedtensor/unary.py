@@ -42,7 +42,7 @@ def _check_operands(name: str, args: tuple[Any, ...]) -> None:
                                 "arguments", "the operator takes one masked tensor and numbers", "pass numbers")
 
 
-@rule(*(f.name for f in NATIVE_UNARY_FNS))
+@rule(*(f.default.name for f in NATIVE_UNARY_FNS))
 def unary(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Apply the operator to the data, and keep the mask."""
     _check_operands(name_of(func), (*args, *kwargs.values()))
@@ -50,7 +50,7 @@ def unary(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     return joined(on_elements(lambda x: func(x, *rest, **kwargs), masked.get_data()), masked.get_mask())
 
 
-@rule(*(f.name for f in NATIVE_INPLACE_UNARY_FNS))
+@rule(*(f.default.name for f in NATIVE_INPLACE_UNARY_FNS))
 def inplace_unary(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Apply the operator in place to the data."""
     _check_operands(name_of(func), (*args, *kwargs.values()))

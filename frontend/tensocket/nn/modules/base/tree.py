@@ -243,9 +243,9 @@ class ModuleTree:
         """
         module: Any = self
         for name in target.split(".") if target else ():
-            module = getattr(module, name, None)
+            owner, module = module, getattr(module, name, None)
             if not isinstance(module, ModuleTree):
-                raise self._missing("submodule", target)
+                raise self._missing("submodule", target, owner, name)
         return cast("Module", module)
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
@@ -269,7 +269,7 @@ class ModuleTree:
                                 "derive its class from nn.Module")
         owner = self.get_submodule(path)
         if strict and not hasattr(owner, name):
-            raise self._missing("submodule", target)
+            raise self._missing("submodule", target, owner, name)
         if hasattr(owner, name) and not isinstance(getattr(owner, name), ModuleTree):
             raise ModuleAttributeError("set_submodule", f"{target!r} in {type(self).__name__}",
                                        "what a submodule replaces is a submodule", "choose another name")
@@ -282,9 +282,10 @@ class ModuleTree:
             ModuleAttributeError: It does not exist.
         """
         path, _, name = target.rpartition(".")
-        parameter = getattr(self.get_submodule(path), name, None)
+        owner = self.get_submodule(path)
+        parameter = getattr(owner, name, None)
         if not isinstance(parameter, Parameter):
-            raise self._missing("parameter", target)
+            raise self._missing("parameter", target, owner, name)
         return parameter
 
     def get_buffer(self, target: str) -> Tensor:
@@ -294,17 +295,22 @@ class ModuleTree:
             ModuleAttributeError: It does not exist.
         """
         path, _, name = target.rpartition(".")
-        buffer = self.get_submodule(path)._buffers.get(name)
+        owner = self.get_submodule(path)
+        buffer = owner._buffers.get(name)
         if buffer is None:
-            raise self._missing("buffer", target)
+            raise self._missing("buffer", target, owner, name)
         return buffer
 
-    def _missing(self, kind: str, target: str) -> ModuleAttributeError:
+    def _missing(self, kind: str, target: str, owner: Any, name: str) -> ModuleAttributeError:
+        """Return the error for a part that another module, or this one, lacks or that is of another kind."""
+        fact = f"`{name}` is not {_KINDS[kind]}" if hasattr(owner, name) else (
+            f"{type(owner).__name__} has no attribute `{name}`")
         return ModuleAttributeError(f"get_{kind}", f"{target!r} in {type(self).__name__}",
-                                    f"there is no {kind} of this name",
-                                    f"named_{kind.removeprefix('sub')}s() lists them")
+                                    fact, f"named_{kind.removeprefix('sub')}s() lists them")
 
 
+#: By kind, the classes of the parts of modules, in words.
+_KINDS: Final = {"submodule": "an nn.Module", "parameter": "an nn.Parameter", "buffer": "a buffer"}
 #: The tables of members, with the kind and class of their members.
 _SLOTS: Final = (
     ("_parameters", "parameter", Parameter),

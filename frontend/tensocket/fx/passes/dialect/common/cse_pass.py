@@ -21,16 +21,16 @@ _EMPTY: Final = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty
 
 
 def get_CSE_banned_ops() -> set[Any]:  # noqa: N802  PyTorch's name
-    """Return the records of operators whose calls differ although their arguments are equal."""
+    """Return the packets of operators whose calls differ although their arguments are equal."""
     aten = import_module("tensocket").ops.aten
-    return {record for name in _EMPTY if (record := getattr(aten, name, None)) is not None}
+    return {packet for name in _EMPTY if (packet := getattr(aten, name, None)) is not None}
 
 
 class CSEPass(PassBase):
     """Replaces calls of functions with equal arguments by the first one.
 
     Args:
-        banned_ops: Functions that are left alone.
+        banned_ops: Functions that are left alone; packets of operators stand for their overloads.
     """
 
     def __init__(self, banned_ops: Iterable[Any] | None = None) -> None:
@@ -62,7 +62,9 @@ class CSEPass(PassBase):
         """Return a key that equal calls share; None if a call is unlike all others."""
         if node.op == "get_attr":
             return node.op, node.target
-        if node.op != "call_function" or node.target in self.banned_ops or node.is_impure():
+        if node.op != "call_function" or node.is_impure():
+            return None
+        if not self.banned_ops.isdisjoint((node.target, getattr(node.target, "overloadpacket", node.target))):
             return None
         if _is_different_each_time(node.target):
             return None
