@@ -8,6 +8,7 @@ from typing import Any, Final
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.keys import AUTOGRAD, DIM0, dtype_bit
 from tensocket_core.launch.numbers import check_range, plain_number
 from tensocket_core.promotion import result_type
@@ -343,6 +344,13 @@ def _factors(operator: str, dtype: DType, factors: dict[str, Any]) -> None:
             check_range(operator, value, dtype)
 
 
+@composite("fill_number(Tensor input, any value) -> Tensor", method=False, function=False,
+           derivative=Derivative(input=lambda grad: grad.new_zeros(grad.shape)))
+def fill_number(input: Any, value: Any) -> Any:
+    """Apply ``fill`` to a number."""
+    return input.clone().fill_(value)
+
+
 @composite("fill(Tensor input, Operand value) -> Tensor", method=False)
 def fill(input: Any, value: Any) -> Any:
     """Return a tensor like input with one value everywhere.
@@ -356,7 +364,7 @@ def fill(input: Any, value: Any) -> Any:
                              "the value is a number or a 0-dimensional tensor", "use copy_ to write a tensor")
         return input.clone().copy_(value)
     if input._key & ~DIM0 != input._device_state.key | dtype_bit(input.dtype):
-        return input.clone().fill_(value)  # the node of the copy, the layers of the tensor
+        return call(COMPOSITES["fill_number"], input, value)
     if type(value) in (bool, int, float) and input.dtype in REAL and -1e38 < value < 1e38:
         return creation.full_like(input, value)
     return creation.empty_like(input).fill_(value)

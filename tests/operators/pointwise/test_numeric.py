@@ -92,6 +92,16 @@ def test_fill_with_a_number_keeps_layout_and_dtype(size, device):
         f.fill(base, 1e300)
 
 
+@pytest.mark.parametrize("value", [3, 2.5, True])
+def test_fill_with_a_number_has_a_gradient_of_zeros(value, device):
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], device=device, requires_grad=True)
+    y = torch.fill(x, value)
+    assert y.requires_grad
+    assert y.tolist() == [[value, value]] * 2
+    (x * y).sum().backward()
+    assert x.grad.tolist() == [[value, value]] * 2
+
+
 def test_fill_gives_the_value_its_gradient():
     x, value = torch.ones(2, 3, requires_grad=True), torch.tensor(2.0, requires_grad=True)
     f.fill(x, value).sum().backward()
