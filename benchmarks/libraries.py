@@ -27,8 +27,9 @@ from typing import Any, Final
 
 from library_workloads import ROWS
 
-#: The runs before the first measured one, and the measured ones; and the seconds of the latter, at most.
-WARM: Final = 5
+#: The runs before the first measured one, in which operators get their final paths; the measured ones, and the seconds
+#: of these, at most.
+WARM: Final = 30
 RUNS: Final = 20
 SECONDS: Final = 20.0
 #: By how much results may differ, relative to PyTorch's.
