@@ -1,4 +1,4 @@
-"""The text that the language models learn: sources of Python's standard library, character by character."""
+"""The texts that the language models learn, character by character: Python's standard library and documentation."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random as standard_random
 import string
 import textwrap
 from dataclasses import dataclass
+from pydoc_data.topics import topics
 
 import tensocket as torch
 from tensocket import Tensor
@@ -36,10 +37,20 @@ class Text:
         return "".join(self.letters[code] for code in codes.tolist())
 
 
-def standard_library(tiny: bool) -> Text:
-    """Return the sources of a few modules, or of the smallest of them if ``tiny``."""
+def encode(text: str, letters: str) -> Text:
+    """Return a text as codes of ``letters``, without other characters."""
+    number = {letter: index for index, letter in enumerate(letters)}
+    return Text(torch.tensor([number[letter] for letter in text if letter in number]), letters)
+
+
+def standard_library(tiny: bool, letters: str | None = None) -> Text:
+    """Return the sources of a few modules, or of the smallest if ``tiny``; by default with their own letters."""
     modules = [string] if tiny else [string, textwrap, standard_random]
     text = "\n".join(inspect.getsource(module) for module in modules)
-    letters = "".join(sorted(set(text)))
-    number = {letter: index for index, letter in enumerate(letters)}
-    return Text(torch.tensor([number[letter] for letter in text]), letters)
+    return encode(text, letters or "".join(sorted(set(text))))
+
+
+def documentation(tiny: bool, letters: str) -> Text:
+    """Return what Python's ``help`` says of its topics, or the beginning if ``tiny``."""
+    text = "\n".join(topics.values())
+    return encode(text[:10_000] if tiny else text, letters)

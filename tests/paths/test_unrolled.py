@@ -442,22 +442,24 @@ def test_nothing_remains_of_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
         gc.enable()
 
 
-def test_calls_with_two_shapes_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("recorded", [True, False])
+def test_calls_with_four_shapes_in_turn(monkeypatch: pytest.MonkeyPatch, recorded: bool) -> None:
     def refuse(front: Any, mode: Any, args: Any) -> Any:
-        raise AssertionError("a call with the shape of the last call but one was looked up")
+        raise AssertionError("a call with one of the last four shapes was looked up")
 
-    arrays = [grid(3, 5), grid(6, 7, seed=1), grid(2, 2, seed=2)]
+    arrays = [grid(3, 5), grid(6, 7, seed=1), grid(2, 2, seed=2), grid(4, 3, seed=3), grid(5, 5, seed=4)]
     tensors = [torch.tensor(array) for array in arrays]
-    for _ in range(20):
-        for array, x in zip(arrays, tensors, strict=True):
-            np.testing.assert_allclose(torch.std(x, 0).numpy(), array.std(0, ddof=1))
-    for x in tensors[:2] * 2:
-        torch.std(x, 0)
-    monkeypatch.setattr(unrolled._Front, "find", refuse)
-    for k in (0, 1, 0, 1, 1, 0, 0):
-        np.testing.assert_allclose(torch.std(tensors[k], 0).numpy(), arrays[k].std(0, ddof=1))
-    with pytest.raises(AssertionError):
-        torch.std(tensors[2], 0)
+    with torch.set_grad_enabled(recorded):
+        for _ in range(20):
+            for array, x in zip(arrays, tensors, strict=True):
+                np.testing.assert_allclose(torch.std(x, 0).numpy(), array.std(0, ddof=1))
+        for x in tensors[:4] * 2:
+            torch.std(x, 0)
+        monkeypatch.setattr(unrolled._Front, "find", refuse)
+        for k in (0, 1, 0, 1, 1, 3, 2, 0, 3, 3, 2):
+            np.testing.assert_allclose(torch.std(tensors[k], 0).numpy(), arrays[k].std(0, ddof=1))
+        with pytest.raises(AssertionError):
+            torch.std(tensors[4], 0)
 
 
 def test_two_shapes_in_turn_with_gradients_and_modes() -> None:

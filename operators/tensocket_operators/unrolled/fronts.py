@@ -55,6 +55,8 @@ _CALL_SECONDS: Final = 10e-6
 _MOST_CALLS: Final = 10
 _FAILURES: Final = 4
 _UNROLLED: Final = 64
+#: The closures that are tried before a call's key is made.
+_NEWEST: Final = 4
 _MISSED: Final = 1000
 #: Most elements of the tensors among the arguments, which are copied.
 _ELEMENTS: Final = 1 << 20
@@ -75,8 +77,8 @@ class _Front:
     """The unrolled calls of one closure.
 
     Attributes:
-        newest: Serves calls such as the last one, outside of modes, and calls such as the last other one: composites
-            that call another one twice, with two shapes, are common.
+        newest: Closures that serve calls such as the last ones outside of modes, the last of all first: models call a
+            composite with a few shapes in turn.
     """
 
     def __init__(self, composite: Composite, run: Closure) -> None:
@@ -87,7 +89,9 @@ class _Front:
         self._seen: BoundedCache[Any, int] = BoundedCache(_MISSED)
         self._missed = self._failed = 0
         self._dtype = DEFAULT_DTYPE[0]
-        self.newest: list[Closure] = [_decline, _decline]
+        self.newest: list[Closure] = [_decline] * _NEWEST
+        # The same in the last other mode, as without recording.
+        self._masked: tuple[Any, list[Closure]] = None, self.newest
 
     def closure(self) -> Closure:
         """Return a function with the composite's own parameters, which tries the newest unrolled call first."""
@@ -105,14 +109,24 @@ class _Front:
         """Serve a call with other arguments than the newest unrolled call."""
         if (ACTIVE and STATE.mask is None) or RECORDERS or VALUE_OBSERVERS or self._failed > _FAILURES:
             return self._composite.invoke(self._run, args)
-        if not ACTIVE and DEFAULT_DTYPE[0] is self._dtype:
-            made = self.newest[1](*args)
-            if made is not OTHER:
-                self.newest.reverse()
-                return made
         mode = (STATE.mask if ACTIVE else None), DEFAULT_DTYPE[0]
+        newest = self._newest_in(mode)
+        for k, closure in enumerate(newest):
+            if (k or newest is not self.newest) and (made := closure(*args)) is not OTHER:
+                newest[0], newest[k] = newest[k], newest[0]  # the call itself may have put others there
+                return made
         made = self.find(mode, args)
         return self._composite.invoke(self._run, args) if made is OTHER else made
+
+    def _newest_in(self, mode: tuple[Any, ...]) -> list[Closure]:
+        """Return what served the last calls in a mode."""
+        if mode == (None, self._dtype):
+            return self.newest
+        known, newest = self._masked
+        if known != mode:
+            newest = [_decline] * _NEWEST
+            self._masked = mode, newest
+        return newest
 
     def find(self, mode: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
         """Serve a call from the recorded ones, or note it."""
@@ -124,8 +138,9 @@ class _Front:
         if found is not None:
             made = found(*args)
             if made is not OTHER:
-                if mode == (None, self._dtype) and self._known.get(key) is found:
-                    self.newest[:] = found, self.newest[0]
+                if self._known.get(key) is found:
+                    newest = self._newest_in(mode)
+                    newest[:] = found, *newest[:-1]
                 return made
         count = self._seen[key] = self._seen.get(key, 0) + 1
         self._missed += 1
@@ -175,14 +190,16 @@ class _Front:
         """Send all calls to the composite from now on: layouts of its operators depend on values."""
         self._failed = _FAILURES + 1
         self._known.clear()
-        self.newest[:] = self._plain, _decline
+        self._masked = None, self.newest
+        self.newest[:] = self._plain, *[_decline] * (_NEWEST - 1)
 
     def _promote(self, key: Any, notes: Notes, patient: Closure, repeated: Closure, args: Sequence[Any]) -> None:
         """Let machine code serve further calls with such arguments, if it can; ``repeated`` alone, if it cannot."""
         if self._known.get(key) is not patient:
             return
         made = self._known[key] = launched(notes, self._composite, self._run, repeated, args) or repeated
-        self.newest[:] = [made if known is patient else known for known in self.newest]
+        for newest in (self.newest, self._masked[1]):
+            newest[:] = [made if known is patient else known for known in newest]
 
 
 @cache

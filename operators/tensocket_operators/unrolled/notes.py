@@ -34,6 +34,8 @@ _LISTS: Final = (list, tuple)
 _LEVELS: Final = 3
 #: Kinds of operators whose results have layouts that follow from layouts.
 _BY_LAYOUT: Final = frozenset({"inplace", "matmul", "pointwise", "reduction", "row", "view"})
+#: Types whose equal values are identical.
+_EQUAL: Final = frozenset({type(None), bool, int, str})
 #: The project's own types of constants: these are immutable and hold no memory.
 _CONSTANTS: Final = (DType, Device, Size, layout, memory_format)
 #: A name of an operator's result.
@@ -354,10 +356,13 @@ def outline(value: Any, levels: int = _LEVELS) -> Hashable:
     Raises:
         TypeError: An argument is of a type that may change while it is the same object, or lists are too deep.
     """
-    if type(value) in _LISTS:
+    kind = type(value)
+    if kind in _EQUAL:
+        return kind, value
+    if kind in _LISTS:
         if not levels:
             raise TypeError("too many levels of lists")
-        return (type(value), *[outline(x, levels - 1) for x in value])
+        return (kind, *[outline(x, levels - 1) for x in value])
     return (value._key, value._array.shape) if hasattr(value, "_key") else constant(value)
 
 
