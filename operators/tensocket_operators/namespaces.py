@@ -14,6 +14,7 @@ from tensocket_plugins.contract.errors import LibraryError
 
 from .catalogue import names_of_functions
 from .creation.record import FACTORIES, factory
+from .graph_checks import GRAPH_CHECKS
 from .linalg.scaled_products import grouped_mm, int_mm, scaled_product
 
 #: By PyTorch's name, the operators that have another name here.
@@ -76,7 +77,7 @@ def _index(input: Any, indices: Any) -> Any:
 #: Functions other than operators that programs and graphs call by names in ``aten``, by these names.
 FUNCTIONS_OF_GRAPHS: Final[dict[str, Any]] = {name: factory(function, name) for name, function in {
     "_pin_memory": _pin_memory, "is_pinned": _is_pinned, "index": _index, "_int_mm": int_mm, "_grouped_mm": grouped_mm,
-    "_scaled_mm": scaled_product}.items()}
+    "_scaled_mm": scaled_product, **GRAPH_CHECKS}.items()}
 
 
 class Overloads:
