@@ -358,3 +358,23 @@ def test_graph_modules_drop_values_in_scripts():
     assert "= None" in traced.code
     x = torch.tensor([1.0, -2.0])
     assert torch.jit.script(traced)(x).tolist() == [2, 0]
+
+
+def number_of_a_union(x: Union[float, int], y: Optional[Union[int, float]]) -> Tuple[float, int]:
+    return float(x), int(1 if y is None else y)
+
+
+def test_numbers_of_unions_are_converted():
+    scripted = torch.jit.script(number_of_a_union)
+    assert scripted(3, 2.7) == (3.0, 2)
+    assert scripted(1.5, None) == (1.5, 1)
+
+
+def shifted_unless_compiled(x: Tensor) -> Tensor:
+    if torch.compiler.is_compiling() or torch.compiler.is_exporting():
+        return x
+    return x + 1
+
+
+def test_scripts_are_not_compiled_functions():
+    assert torch.jit.script(shifted_unless_compiled)(torch.ones(1)).item() == 2
