@@ -378,3 +378,16 @@ def shifted_unless_compiled(x: Tensor) -> Tensor:
 
 def test_scripts_are_not_compiled_functions():
     assert torch.jit.script(shifted_unless_compiled)(torch.ones(1)).item() == 2
+
+
+def parts_of_results(x: Tensor) -> List[Tensor]:
+    largest = x.max(dim=1, keepdim=True)
+    return [largest.values, largest.indices, torch.sort(x).indices, torch.linalg.slogdet(x).logabsdet,
+            torch.linalg.svd(x).Vh.abs(), torch.linalg.lstsq(x, x).solution, torch.linalg.cholesky_ex(x).L,
+            torch.linalg.lu_factor(x).pivots]
+
+
+def test_results_are_found_by_their_names():
+    x = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
+    for found, wanted in zip(torch.jit.script(parts_of_results)(x), parts_of_results(x), strict=True):
+        torch.testing.assert_close(found, wanted)

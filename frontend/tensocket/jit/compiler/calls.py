@@ -13,6 +13,7 @@ from tensocket.jit.graph import operators as ops
 from tensocket.jit.graph import script_types as t
 from tensocket.jit.graph.functions import MISSING, CompiledFunction, FunctionSchema
 from tensocket.jit.graph.ir import Value
+from tensocket.jit.graph.named_results import fields_of_results
 
 if TYPE_CHECKING:
     from tensocket.jit.compiler.compiler import Compiler
@@ -172,8 +173,9 @@ class Calls(ModuleValues):
 
             if callable(getattr(tensocket.Tensor, name, None)) and name != "register_hook":
                 return BoundMethod(owner, name)
-        if isinstance(kind, t.TupleType) and name in kind.fields:
-            index = self.constant(kind.fields.index(name), t.INT, place)
+        fields = kind.fields or fields_of_results(owner.node().kind()) if isinstance(kind, t.TupleType) else ()
+        if name in fields:
+            index = self.constant(fields.index(name), t.INT, place)
             return self.index(owner, index, place)
         if isinstance(kind, t.EnumType) and name in ("name", "value"):
             return self.node(f"prim::Enum{name.capitalize()}", [owner], t.STRING if name == "name" else kind.value,
