@@ -217,15 +217,15 @@ def originate_pairs(actual: Any, expected: Any, *, pair_types: Sequence[type[Pai
     Raises:
         ErrorMeta: Containers have other keys or lengths, or no class takes two values.
     """
-    kinds = {"pair_types": pair_types, "sequence_types": sequence_types, "mapping_types": mapping_types}
+    kinds: dict[str, Any] = {"pair_types": pair_types, "sequence_types": sequence_types, "mapping_types": mapping_types}
     keys: Any
     if is_sequence(actual, sequence_types) and is_sequence(expected, sequence_types):
         if len(actual) != len(expected):
             raise ErrorMeta(AssertionError, f"The length of the sequences mismatch: {len(actual)} != {len(expected)}",
                             id=id)
         keys = range(len(actual))
-    elif isinstance(actual, mapping_types) and isinstance(expected, mapping_types):
-        if set(actual) != set(expected):  # type: ignore[call-overload]  # mappings are iterable
+    elif all(isinstance(value, mapping_types) for value in (actual, expected)):
+        if set(actual) != set(expected):
             raise ErrorMeta(AssertionError, "The keys of the mappings do not match:\n"
                             f"Missing keys in the actual mapping: {sorted(set(expected) - set(actual), key=repr)}\n"
                             f"Additional keys in the actual mapping: {sorted(set(actual) - set(expected), key=repr)}",
