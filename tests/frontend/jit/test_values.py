@@ -391,3 +391,16 @@ def test_results_are_found_by_their_names():
     x = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
     for found, wanted in zip(torch.jit.script(parts_of_results)(x), parts_of_results(x), strict=True):
         torch.testing.assert_close(found, wanted)
+
+
+def lists_of_tensors(x: Tensor) -> Tuple[List[List[float]], int]:
+    rows: List[List[float]] = x.tolist()
+    count: int = x.argmax().tolist()
+    return rows, count
+
+
+def test_lists_of_tensors_have_the_annotated_type(tmp_path):
+    scripted = torch.jit.script(lists_of_tensors)
+    torch.jit.save(scripted, tmp_path / "lists.pt")
+    for each in (scripted, torch.jit.load(tmp_path / "lists.pt")):
+        assert each(torch.tensor([[1.0, 2.0], [3.0, 0.5]])) == ([[1.0, 2.0], [3.0, 0.5]], 2)

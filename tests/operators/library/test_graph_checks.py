@@ -35,9 +35,9 @@ def test_values_that_are_zero():
 @pytest.mark.parametrize(("form", "text"), [
     ({"size": [3]}, "Expected: [3], Got: [2] — Tensor sizes mismatch!"),
     ({"stride": [2]}, "Expected: [2], Got: [1] — Tensor strides mismatch!"),
-    ({"dtype": dtypes.int32}, "— Tensor dtype mismatch!"),
-    ({"device": "meta"}, "— Tensor device mismatch!"),
-    ({"layout": "sparse"}, "— Tensor layout mismatch!"),
+    ({"dtype": dtypes.int32}, "— Tensor dtype mismatch! A graph runs on tensors of the form it was made for — pass"),
+    ({"device": "meta"}, "— Tensor device mismatch! A graph runs on tensors of the form it was made for — pass"),
+    ({"layout": "sparse"}, "— Tensor layout mismatch! A graph runs on tensors of the form it was made for — pass"),
 ])
 def test_tensors_of_other_forms(form, text):
     with pytest.raises(ArgumentError, match=re.escape(text)):

@@ -14,6 +14,7 @@ from tensocket.jit.graph import script_types as t
 from tensocket.jit.graph.functions import MISSING, CompiledFunction, FunctionSchema
 from tensocket.jit.graph.ir import Value
 from tensocket.jit.graph.named_results import fields_of_results
+from tensocket_operators import Tensor
 
 if TYPE_CHECKING:
     from tensocket.jit.compiler.compiler import Compiler
@@ -40,6 +41,9 @@ class Calls(ModuleValues):
                 raise ScriptError(ast.unparse(node), "keyword-arg expansion is not supported", "pass each argument",
                                   place)
             keywords[keyword.arg] = self.expression(keyword.value)
+        if isinstance(function, BoundMethod) and function.name == "tolist" and hint is not None:
+            # Only the annotation says how deep the lists are.
+            return self.node("aten::tolist", [function.receiver], hint, place, callee=Tensor.tolist)
         if isinstance(function, Sugared):
             return function.call(self, place, arguments, keywords)
         return self.call_value(function, arguments, keywords, place)
