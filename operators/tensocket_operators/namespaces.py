@@ -20,6 +20,7 @@ from tensocket_plugins.contract.errors import LibraryError
 
 from .catalogue import names_of_functions
 from .creation.record import FACTORIES, factory
+from .graph_checks import GRAPH_CHECKS
 from .linalg.scaled_products import grouped_mm, int_mm, scaled_product
 
 #: The namespace of the built-in operators.
@@ -96,7 +97,7 @@ def _reshape_alias_copy(input: Any, size: Any, stride: Any) -> Any:
 #: namespaces by the full name.
 FUNCTIONS_OF_GRAPHS: Final[dict[str, Any]] = {name: factory(function, name) for name, function in {
     "_pin_memory": _pin_memory, "is_pinned": _is_pinned, "index": _index, "_int_mm": int_mm, "_grouped_mm": grouped_mm,
-    "_scaled_mm": scaled_product, "_reshape_alias_copy": _reshape_alias_copy}.items()}
+    "_scaled_mm": scaled_product, "_reshape_alias_copy": _reshape_alias_copy, **GRAPH_CHECKS}.items()}
 
 
 @cache

@@ -50,6 +50,11 @@ def suggest_memory_format(x: torch.Tensor) -> Any:
     return torch.channels_last if x.ndim == 4 else torch.channels_last_3d
 
 
+def is_contiguous_or_false(a: torch.Tensor) -> bool:
+    """Whether a tensor is contiguous: all sizes are known, so there is always an answer."""
+    return a.is_contiguous()
+
+
 def canonicalize_dim(rank: int, idx: int, wrap_scalar: bool = True) -> int:
     """Return a dimension counted from the front.
 

@@ -24,7 +24,9 @@ _TOLERANCES: Final = {
 
 
 @dataclass(frozen=True)
-class _Checks:
+class Checks:
+    """Tolerances, and what is compared."""
+
     rtol: float | None
     atol: float | None
     equal_nan: bool
@@ -34,6 +36,7 @@ class _Checks:
     stride: bool
 
     def tolerances(self, *kinds: DType) -> tuple[float, float]:
+        """Return the given tolerances, or the largest of dtypes."""
         if self.rtol is not None and self.atol is not None:
             return self.rtol, self.atol
         pairs = [_TOLERANCES.get(kind, (0.0, 0.0)) for kind in kinds]
@@ -68,7 +71,7 @@ def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True, r
     if (rtol is None) != (atol is None):
         raise ArgumentError("assert_close", f"rtol={rtol}, atol={atol}", "both tolerances are given, or none",
                             "pass the other one, too")
-    checks = _Checks(rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride)
+    checks = Checks(rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride)
     for place, left, right in _finite(_pairs(actual, expected, "")):
         problem = left if right is _PROBLEM else _difference(left, right, checks, allow_subclasses)
         if problem:
@@ -77,7 +80,8 @@ def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True, r
 
 
 _PROBLEM: Final = object()
-_NUMBERS: Final = (bool, int, float, complex)
+#: The types of numbers; the first one is not compared within tolerances.
+NUMBERS: Final = (bool, int, float, complex)
 
 
 def _finite(pairs: Iterator[tuple[str, Any, Any]]) -> Iterator[tuple[str, Any, Any]]:
@@ -98,7 +102,7 @@ def _pairs(actual: Any, expected: Any, place: str) -> Iterator[tuple[str, Any, A
             return
         for key in expected:
             yield from _pairs(actual[key], expected[key], f"{place}[{key!r}]")
-    elif _is_sequence(actual) and _is_sequence(expected):
+    elif is_sequence(actual) and is_sequence(expected):
         if len(actual) != len(expected):
             yield place, f"The length of the sequences mismatch: {len(actual)} != {len(expected)}", _PROBLEM
             return
@@ -108,11 +112,12 @@ def _pairs(actual: Any, expected: Any, place: str) -> Iterator[tuple[str, Any, A
         yield place, actual, expected
 
 
-def _is_sequence(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+def is_sequence(value: Any, kinds: tuple[type, ...] = (Sequence,)) -> bool:
+    """Whether a value is a container of elements in order, and not a text."""
+    return isinstance(value, kinds) and not isinstance(value, (str, bytes))
 
 
-def _difference(actual: Any, expected: Any, checks: _Checks, subclasses: bool) -> str:
+def _difference(actual: Any, expected: Any, checks: Checks, subclasses: bool) -> str:
     """Return a description of the mismatch; empty if the values match.
 
     Raises:
@@ -121,19 +126,26 @@ def _difference(actual: Any, expected: Any, checks: _Checks, subclasses: bool) -
     if actual is None or expected is None:
         return "" if actual is expected else f"None mismatch: {actual!r} is not {expected!r}"
     kinds = type(actual), type(expected)
-    number = all(isinstance(value, (*_NUMBERS, np.generic)) for value in (actual, expected))
+    number = all(isinstance(value, (*NUMBERS, np.generic)) for value in (actual, expected))
     related = issubclass(kinds[0], kinds[1]) or issubclass(kinds[1], kinds[0])
     if not number and (not (related if subclasses else kinds[0] is kinds[1]) or isinstance(actual, str) or not all(
             isinstance(value, (Tensor, np.ndarray)) or hasattr(value, "__array__") for value in (actual, expected))):
         raise ArgumentTypeError("assert_close", f"values of types {kinds[0]} and {kinds[1]}", "values are tensors or "
                                 "arrays of related classes, numbers, None, or containers of these",
                                 "convert them with tensocket.as_tensor")
-    if number and kinds[0] is not kinds[1] and checks.dtype:
-        return f"The types of the values do not match: {kinds[0].__name__} and {kinds[1].__name__}"
-    left, right = (value if isinstance(value, Tensor) else tensocket.as_tensor(
-        value, dtype=_number_dtype(value) if number else None) for value in (actual, expected))
-    return _attributes(left, right, checks) or _sparse(left, right) or _values(
-        left, right, checks, "Scalars" if number else "Tensor-likes")
+    if number:
+        return compare_numbers(actual, expected, checks)
+    left, right = (value if isinstance(value, Tensor) else tensocket.as_tensor(value) for value in (actual, expected))
+    return compare_attributes(left, right, checks) or compare_values(left, right, checks)
+
+
+def compare_numbers(actual: Any, expected: Any, checks: Checks) -> str:
+    """Return how two numbers differ; empty if they are close."""
+    if checks.dtype and type(actual) is not type(expected):
+        return f"The types of the values do not match: {type(actual).__name__} and {type(expected).__name__}"
+    left, right = (tensocket.as_tensor(value, dtype=_number_dtype(value)) for value in (actual, expected))
+    # The types of numbers are compared above: dtypes that follow from values say nothing.
+    return compare_values(left, right, checks, "Scalars")
 
 
 def _number_dtype(value: Any) -> DType:
@@ -144,7 +156,8 @@ def _number_dtype(value: Any) -> DType:
     return dtypes.complex128 if isinstance(value, complex) else dtypes.float64
 
 
-def _attributes(actual: Tensor, expected: Tensor, checks: _Checks) -> str:
+def compare_attributes(actual: Tensor, expected: Tensor, checks: Checks) -> str:
+    """Return which attribute of two tensors differs; empty if they agree."""
     for name, checked, left, right in (
         ("shape", True, tuple(actual.shape), tuple(expected.shape)),
         ("layout", checks.layout, actual.layout, expected.layout),
@@ -180,7 +193,11 @@ def _sparse(actual: Any, expected: Any) -> str:
     return ""
 
 
-def _values(actual: Tensor, expected: Tensor, checks: _Checks, what: str) -> str:
+def compare_values(actual: Tensor, expected: Tensor, checks: Checks, what: str = "Tensor-likes") -> str:
+    """Return how the values of two tensors differ; empty if they are close."""
+    different = _sparse(actual, expected)
+    if different:
+        return different
     if actual.is_meta and expected.is_meta:
         return ""
     rtol, atol = checks.tolerances(actual.dtype, expected.dtype)

@@ -180,6 +180,8 @@ def test_persistent_workers_live_for_several_passes():
     next(abandoned)
     assert {batch.item() for batch in passes} == first
     assert len(first) == 2
+    passes._iterator._shutdown_workers()
+    assert {batch.item() for batch in passes}.isdisjoint(first)
     alone = loader(lambda index: os.getpid(), 4)
     assert {batch.item() for batch in alone}.isdisjoint({batch.item() for batch in alone})
 

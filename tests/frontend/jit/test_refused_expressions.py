@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math  # noqa: F401  a global of the programs
-from typing import Dict, List, Optional, Tuple  # noqa: F401  globals of the programs
+from typing import Dict, List, Optional, Tuple, Union  # noqa: F401  globals of the programs
 
 import pytest
 
@@ -53,6 +53,10 @@ REFUSED = [
     ("def f(x: List[Dict[str, int]]):\n    return sorted(x)", ScriptError,
      "Arguments for call are not valid: sorted takes a list whose elements have an order — sort numbers, str, "
      "tuples of these, or instances with __lt__"),
+    ("def f(x: Tensor):\n    return x.max(dim=1).vectors", ScriptError,
+     "scripts use the methods of tensors, lists, dicts, str and scripted classes — use one of these"),
+    ("def f(x: Union[float, List[int]]):\n    return float(x)", ScriptError,
+     "Arguments for call are not valid: float takes numbers, tensors of one element and str — convert the value"),
     ("def f(x: List[int]):\n    return int(x)", ScriptError,
      "Arguments for call are not valid: int takes numbers, tensors of one element and str — convert the value"),
     ("def f(x: int):\n    for i in zip():\n        pass", ScriptError,

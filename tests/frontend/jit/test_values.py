@@ -358,3 +358,49 @@ def test_graph_modules_drop_values_in_scripts():
     assert "= None" in traced.code
     x = torch.tensor([1.0, -2.0])
     assert torch.jit.script(traced)(x).tolist() == [2, 0]
+
+
+def number_of_a_union(x: Union[float, int], y: Optional[Union[int, float]]) -> Tuple[float, int]:
+    return float(x), int(1 if y is None else y)
+
+
+def test_numbers_of_unions_are_converted():
+    scripted = torch.jit.script(number_of_a_union)
+    assert scripted(3, 2.7) == (3.0, 2)
+    assert scripted(1.5, None) == (1.5, 1)
+
+
+def shifted_unless_compiled(x: Tensor) -> Tensor:
+    if torch.compiler.is_compiling() or torch.compiler.is_exporting():
+        return x
+    return x + 1
+
+
+def test_scripts_are_not_compiled_functions():
+    assert torch.jit.script(shifted_unless_compiled)(torch.ones(1)).item() == 2
+
+
+def parts_of_results(x: Tensor) -> List[Tensor]:
+    largest = x.max(dim=1, keepdim=True)
+    return [largest.values, largest.indices, torch.sort(x).indices, torch.linalg.slogdet(x).logabsdet,
+            torch.linalg.svd(x).Vh.abs(), torch.linalg.lstsq(x, x).solution, torch.linalg.cholesky_ex(x).L,
+            torch.linalg.lu_factor(x).pivots]
+
+
+def test_results_are_found_by_their_names():
+    x = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
+    for found, wanted in zip(torch.jit.script(parts_of_results)(x), parts_of_results(x), strict=True):
+        torch.testing.assert_close(found, wanted)
+
+
+def lists_of_tensors(x: Tensor) -> Tuple[List[List[float]], int]:
+    rows: List[List[float]] = x.tolist()
+    count: int = x.argmax().tolist()
+    return rows, count
+
+
+def test_lists_of_tensors_have_the_annotated_type(tmp_path):
+    scripted = torch.jit.script(lists_of_tensors)
+    torch.jit.save(scripted, tmp_path / "lists.pt")
+    for each in (scripted, torch.jit.load(tmp_path / "lists.pt")):
+        assert each(torch.tensor([[1.0, 2.0], [3.0, 0.5]])) == ([[1.0, 2.0], [3.0, 0.5]], 2)

@@ -451,3 +451,19 @@ def test_a_class_whose_to_moves_by_name():
     module = Moves(2, 1)
     assert module.to("cpu") is module.cpu() is module
     assert module.moves == 2
+
+
+def test_a_replica_shares_attributes_and_has_no_parameters():
+    module = nn.BatchNorm1d(3)
+    module.kept = {}
+    replica = module._replicate_for_data_parallel()
+    assert type(replica) is nn.BatchNorm1d
+    assert replica.kept is module.kept
+    assert replica.running_mean is module.running_mean
+    assert list(replica.parameters()) == []
+    replica.register_buffer("more", torch.ones(1))
+    replica.inner = nn.ReLU()
+    assert replica._is_replica
+    assert len(list(module.parameters())) == 2
+    assert not hasattr(module, "more")
+    assert not hasattr(module, "inner")

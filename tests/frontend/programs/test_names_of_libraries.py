@@ -81,6 +81,11 @@ def test_memory_format_of_strides():
     assert suggest(torch.ones(1, 3, 4, 4).expand(2, 3, 4, 4)) is torch.contiguous_format
 
 
+def test_contiguity_is_known():
+    assert _prims_common.is_contiguous_or_false(torch.ones(2, 3))
+    assert not _prims_common.is_contiguous_or_false(torch.ones(2, 3).T)
+
+
 def test_dimensions_from_the_front():
     assert _prims_common.canonicalize_dims(4, (-1, 0)) == (3, 0)
     assert _prims_common.canonicalize_dim(0, -1) == 0

@@ -13,6 +13,8 @@ from tensocket.jit.graph import operators as ops
 from tensocket.jit.graph import script_types as t
 from tensocket.jit.graph.functions import MISSING, CompiledFunction, FunctionSchema
 from tensocket.jit.graph.ir import Value
+from tensocket.jit.graph.named_results import fields_of_results
+from tensocket_operators import Tensor
 
 if TYPE_CHECKING:
     from tensocket.jit.compiler.compiler import Compiler
@@ -39,6 +41,9 @@ class Calls(ModuleValues):
                 raise ScriptError(ast.unparse(node), "keyword-arg expansion is not supported", "pass each argument",
                                   place)
             keywords[keyword.arg] = self.expression(keyword.value)
+        if isinstance(function, BoundMethod) and function.name == "tolist" and hint is not None:
+            # Only the annotation says how deep the lists are.
+            return self.node("aten::tolist", [function.receiver], hint, place, callee=Tensor.tolist)
         if isinstance(function, Sugared):
             return function.call(self, place, arguments, keywords)
         return self.call_value(function, arguments, keywords, place)
@@ -172,8 +177,9 @@ class Calls(ModuleValues):
 
             if callable(getattr(tensocket.Tensor, name, None)) and name != "register_hook":
                 return BoundMethod(owner, name)
-        if isinstance(kind, t.TupleType) and name in kind.fields:
-            index = self.constant(kind.fields.index(name), t.INT, place)
+        fields = kind.fields or fields_of_results(owner.node().kind()) if isinstance(kind, t.TupleType) else ()
+        if name in fields:
+            index = self.constant(fields.index(name), t.INT, place)
             return self.index(owner, index, place)
         if isinstance(kind, t.EnumType) and name in ("name", "value"):
             return self.node(f"prim::Enum{name.capitalize()}", [owner], t.STRING if name == "name" else kind.value,

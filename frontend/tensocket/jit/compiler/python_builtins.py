@@ -106,7 +106,8 @@ def _cast(name: str, kind: t.JitType) -> Any:
             return c.call_method(first, dunder, [], {}, place)  # type: ignore[no-any-return]
         if first.kind is kind and len(values) == 1:
             return first
-        if name != "str" and not (is_number(first.kind) or first.kind in (t.TENSOR, t.STRING, t.ANY)):
+        kinds = first.kind.members if isinstance(first.kind, t.UnionType) else (first.kind,)
+        if name != "str" and not all(is_number(each) or each in (t.TENSOR, t.STRING, t.ANY) for each in kinds):
             raise ScriptError(f"{name} of {first.kind}", f"Arguments for call are not valid: {name} takes numbers, "
                               "tensors of one element and str", "convert the value", place)
         return c.node(f"aten::{name if name == 'str' else name.capitalize()}", values, kind, place)
@@ -425,7 +426,7 @@ def special(thing: Any) -> Sugared | None:
 
 
 def _fill() -> None:
-    from tensocket import futures, jit, overrides
+    from tensocket import compiler, futures, jit, overrides
     from tensocket.jit import asynchronous, markers
 
     for name, meaning in _NAMES.items():
@@ -436,6 +437,7 @@ def _fill() -> None:
         (overrides._assert, TreeForm("_assert", _assert)),
         (jit.annotate, TreeForm("annotate", _annotate)), (jit.isinstance, TreeForm("isinstance", _isinstance)),
         (markers.is_scripting, _known(True)), (markers.is_tracing, _known(False)),
+        (compiler.is_compiling, _known(False)), (compiler.is_exporting, _known(False)),
         (typing.cast, TreeForm("cast", _typing_cast)), (asynchronous.fork, TreeForm("fork", _fork)),
         (asynchronous.wait, Special("wait", _wait)), (asynchronous._awaitable, TreeForm("awaitable", _awaitable)),
         (asynchronous._awaitable_wait, Special("wait", _wait)),

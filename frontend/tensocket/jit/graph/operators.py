@@ -58,7 +58,8 @@ _PAIRS: Final = frozenset(["sort", "topk", "kthvalue", "mode", "cummax", "cummin
                            "max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool1d",
                            "adaptive_max_pool2d", "adaptive_max_pool3d", "fractional_max_pool2d",
                            "fractional_max_pool3d", "histogram", "triangular_solve", "rnn_tanh", "rnn_relu", "gru",
-                           "symeig", "eig", "lobpcg", "log_sigmoid_forward", "lstm_cell", "batch_norm_stats",
+                           "symeig", "eig", "lobpcg", "cholesky_ex",
+                           "inv_ex", "lu_factor", "ldl_factor", "log_sigmoid_forward", "lstm_cell", "batch_norm_stats",
                            "multi_head_attention_forward", "adaptive_max_pool1d_with_indices",
                            "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d_with_indices",
                            "fractional_max_pool2d_with_indices", "fractional_max_pool3d_with_indices"])
@@ -101,6 +102,8 @@ def result_type(name: str, arguments: Sequence[Any], keywords: dict[str, Any]) -
         return pair
     if name in _TRIPLES:
         return t.TupleType([t.TENSOR] * 3)
+    if name == "lstsq":
+        return t.TupleType([t.TENSOR] * 4)
     if name in _LISTS or (name == "where" and len(arguments) + len(keywords) == 1):
         return t.ListType(t.TENSOR)
     if name in ("size", "stride"):

@@ -232,13 +232,17 @@ def _tuple(w: ScriptWriter, node: Node) -> str:
     return inside if exact else f"annotate({w.type_name(kind)}, {inside})"
 
 
+def _lists_of_tensor(w: ScriptWriter, node: Node) -> str:
+    return f"annotate({w.type_name(node.outputs_[0].kind)}, {_operand(w.use(node.inputs_[0]))}.tolist())"
+
+
 def _python(w: ScriptWriter, node: Node) -> str:
     return f"^{node.attributes['name']}({', '.join(w.use(value) for value in node.inputs_)})"
 
 
 _EXPRESSIONS: Final[dict[str, Any]] = {
     "prim::GetAttr": _get_attribute, "prim::ListConstruct": _list, "prim::DictConstruct": _dict,
-    "prim::TupleConstruct": _tuple, "prim::PythonOp": _python,
+    "prim::TupleConstruct": _tuple, "prim::PythonOp": _python, "aten::tolist": _lists_of_tensor,
     "prim::unchecked_cast": lambda w, n: f"unchecked_cast({w.type_name(n.outputs_[0].kind)}, {w.use(n.inputs_[0])})",
     "prim::TupleIndex": lambda w, n: f"{_operand(w.use(n.inputs_[0]))}[{w.use(n.inputs_[1])}]",
     "prim::PlainAttr": lambda w, n: f"{_operand(w.use(n.inputs_[0]))}.{n.attributes['name']}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from tensocket.errors import ArgumentError, ArgumentTypeError, MemberNameError, ModuleAttributeError
 from tensocket.nn.parameter import Buffer, Parameter
@@ -300,6 +300,16 @@ class ModuleTree:
         if buffer is None:
             raise self._missing("buffer", target, owner, name)
         return buffer
+
+    def _replicate_for_data_parallel(self) -> Self:
+        """Return a module of this class with the same attributes, its own tables of members, and no parameters.
+
+        ``nn.parallel.replicate`` copies modules as a whole; libraries override and call this method.
+        """
+        made = self.__new__(type(self))
+        made.__dict__.update(self.__dict__, _parameters={}, _buffers=self._buffers.copy(),
+                             _modules=self._modules.copy(), _is_replica=True)
+        return made
 
     def _missing(self, kind: str, target: str, owner: Any, name: str) -> ModuleAttributeError:
         """Return the error for a part that another module, or this one, lacks or that is of another kind."""

@@ -111,6 +111,9 @@ class WorkersIterator(LoaderIterator):
         """Stop the workers."""
         self._finalizer()
 
+    #: PyTorch's name, which libraries call.
+    _shutdown_workers = close
+
     def _prime(self) -> None:
         workers = self._loader.num_workers
         self._pass += 1
