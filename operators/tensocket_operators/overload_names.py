@@ -40,6 +40,7 @@ _OPERATORS: Final = {
     "Tensor Scalar ScalarList": "_foreach_addcdiv _foreach_addcdiv_ _foreach_addcmul _foreach_addcmul_",
     "default correction dim": "std std_mean var var_mean",
     "default int": "gcd size stride",
+    "default msg": "_assert_async",
     "default numbers": "isfinite isinf isnan tensor",
     "input data": "gru lstm rnn_relu rnn_tanh",
     "List Scalar ScalarList": "_foreach_lerp _foreach_lerp_ _foreach_pow_",
