@@ -123,11 +123,12 @@ def _entries_show_stores(at: Layout) -> bool:
     table = vars(instance)
     if not read_word(id(table) + at.values):
         return False
+    words = _words_of(table, at)
     for store in (*_STORES[:6] * _OFTEN, *_STORES):
-        before = _words_of(table, at)
         held = [*table.values()]  # alive, so that no other object gets the address of one
         store(instance)
-        if _words_of(table, at) == before:
+        before, words = words, _words_of(table, at)
+        if words == before:
             return False
         del held
     instance = Plain()

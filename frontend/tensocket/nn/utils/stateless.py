@@ -5,8 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-# Import the module, not a name: it imports the modules of this package and may be the one that started the import.
-import tensocket.func.modules as _modules
 from tensocket.nn.modules.module import Module
 from tensocket_operators import Tensor
 
@@ -27,8 +25,9 @@ def _functional_call(
     kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True, strict: bool = False,
 ) -> Any:
     """Do the same without a warning, for programs that import PyTorch's private name."""
-    return _modules.functional_call(
-        module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
+    from tensocket.func import functional_call as call  # imports modules that few programs need
+
+    return call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
 
 
 __all__ = ["functional_call"]
