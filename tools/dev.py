@@ -167,7 +167,7 @@ def types() -> int:
 
 #: The generators that read the operator records, in order: the reference needs the docstrings of the functions.
 _GENERATORS: Final = ("generate_operators.py", "generate_stubs.py", "generate_reference.py",
-                      "generate_onnx_table.py")
+                      "generate_onnx_table.py", "generate_names.py")
 
 
 def generate() -> int:

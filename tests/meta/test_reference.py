@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
+import pytest
 
-def test_reference_is_up_to_date(root):
-    done = subprocess.run([sys.executable, str(root / "tools" / "generate_reference.py"), "--check"], cwd=root,
-                          capture_output=True, text=True, check=False)
+
+@pytest.mark.parametrize("generator", ["generate_reference.py", "generate_names.py"])
+def test_pages_are_up_to_date(root, generator):
+    done = subprocess.run([sys.executable, str(root / "tools" / generator), "--check"], cwd=root, capture_output=True,
+                          text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_states_of_names(root):
+    """One name of each kind, and nothing of the main namespace is missing but what no backend has."""
+    page = (root / "docs" / "names.md").read_text("utf-8")
+    assert "- `torch`, refused: `dequantize`" in page
+    assert "- `torch`, missing: `QInt32Storage`" in page
+    assert re.search(r"^\| `torch\.nn` \| (\d+) \| \1 \|  \|  \|$", page, re.MULTILINE)
 
 
 def test_most_operators_have_an_example(root):

@@ -24,6 +24,7 @@ MADE_WITHOUT_GRAD: Final = ("A view was created in no_grad mode and is being mod
 MADE_IN_INFERENCE: Final = ("A view was created in inference mode and is being modified inplace in normal mode",
                             "the view is not part of the graph that its base is part of",
                             "create and modify it both inside of inference_mode or both outside, or use detach()")
+_LISTS: Final = (list, tuple)
 #: Adds a view to its base's list; set by autograd.
 NOTE_VIEW: Final[list[Callable[[Any], None]]] = []
 #: Masks by their values. Compiled functions watch the identity of a state's mask, which thus does not change in vain.
@@ -128,11 +129,9 @@ def run_with_modes(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
     if mask is None:
         return _run_in_state(operator, key, args)
     key &= mask
-    kernel = operator.table.get(key)
-    if kernel is None:
-        kernel = operator.resolve(key)
+    kernel = operator.table.get(key) or operator.resolve(key)
     result = kernel(*args) if operator.body is None else operator.invoke(kernel, args)
-    if not mask & AUTOGRAD:
+    if not mask & AUTOGRAD and getattr(result, "_base", result) is not None:  # a view, or several results
         _settle_unrecorded(operator, result, args)
     return result
 
@@ -159,7 +158,7 @@ def _part_from_bases(result: Any, args: tuple[Any, ...]) -> None:
 
 
 def _given(args: tuple[Any, ...]) -> list[Any]:
-    return [x for value in args for x in (value if isinstance(value, (tuple, list)) else (value,))]
+    return [x for value in args for x in (value if isinstance(value, _LISTS) else (value,))]
 
 
 def _note_unrecorded(result: Any, args: tuple[Any, ...]) -> None:
@@ -168,16 +167,22 @@ def _note_unrecorded(result: Any, args: tuple[Any, ...]) -> None:
     A base outside of the graph may become part of one later, by a recorded change. An argument that is also the result,
     as of ``contiguous``, does not change.
     """
+    given: Any = args
+    for x in args:
+        if isinstance(x, _LISTS) and x and type(x[0]) is not int:
+            given = _given(args)
     for view in result if type(result) is tuple else (result,):
         base = getattr(view, "_base", None)
         if base is None or view._key & AUTOGRAD or not view._key & DIFFERENTIABLE:
             continue
-        if any(x is view for x in _given(args)):
-            continue
-        view._fixed_view = MADE_WITHOUT_GRAD
-        if base._key & AUTOGRAD:
-            view._key |= AUTOGRAD
-            NOTE_VIEW[0](view)
+        for x in given:
+            if x is view:
+                break
+        else:
+            view._fixed_view = MADE_WITHOUT_GRAD
+            if base._key & AUTOGRAD:
+                view._key |= AUTOGRAD
+                NOTE_VIEW[0](view)
 
 
 def of_data(tensor: Any) -> Any:
