@@ -20,7 +20,7 @@ from tensocket_plugins.kit import host_linalg
 from ..kinds.composite import composite
 from ..kinds.private import part_from_base
 from . import small_products as small_products
-from .kind import MatMul
+from .kind import NATIVE, MatMul
 
 
 def _second_gradient(grad: Any, input: Any, other_shape: Any) -> Any:
@@ -194,6 +194,12 @@ def _affine_host_path(key: int, state: DeviceState, body: Any) -> Any:
         return None
     next_path = small_products.affine(kernel, key, body)
     return build_product("linear", state, _MULTIPLIED[key & DTYPE_MASK], key, next_path, affine=True)
+
+
+def sum_host_path(key: int, state: DeviceState, body: Any) -> Any:
+    """Return a shortcut to the host's library for the sum of a vector and a product of two matrices."""
+    kernel = _kernel("linear", key, state) if key & ~DIM0 & (AUTOGRAD | DTYPE_MASK) in NATIVE else None
+    return None if kernel is None else small_products.added(kernel, key, body)
 
 
 def _weight_gradient(grad: Any, input: Any, shape: Any) -> Any:

@@ -16,7 +16,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from ..kinds.composite import composite
-from .matmul import product
+from .matmul import product, sum_host_path
 
 # ------------------------------------------------------------------------------------------------ sums of products
 
@@ -63,7 +63,8 @@ def check_ranks(operator: str, first: Any, ranks: tuple[int, int], second: Any) 
                          f"the factors have {ranks[0]} and {ranks[1]} dimensions", "use matmul and add")
 
 
-@composite("addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
+@composite("addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+           host_path=sum_host_path)
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """Return beta * input + alpha * (mat1 @ mat2)."""
     return blended("addmm", input, mat1.mm(mat2), beta, alpha)

@@ -54,3 +54,24 @@ def affine(kernel: Kernel, key: int, next_path: Closure) -> Closure:
         return t
 
     return direct_affine
+
+
+def added(kernel: Kernel, key: int, next_path: Closure) -> Closure:
+    """Return a closure for ``input + mat1 @ mat2`` with ``kernel(mat1, mat2.T, input)``; the input is a vector."""
+    run = quiet(kernel.run, 3)
+
+    def direct_sum(a: Any, b: Any, c: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        bias, x, y = a._array, b._array, c._array
+        if not (bias.ndim == 1 and x.ndim == 2 == y.ndim and type(beta) is int is type(alpha) and beta == 1 == alpha):
+            return next_path(a, b, c, beta=beta, alpha=alpha)
+        try:
+            r = run(x, y.T, bias)
+        except REFUSED:
+            return next_path(a, b, c, beta=beta, alpha=alpha)
+        t = _new(Tensor)
+        t._array = r
+        t._key = key
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    return direct_sum

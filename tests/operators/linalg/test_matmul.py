@@ -115,6 +115,19 @@ def test_addmm(beta, alpha, near):
              beta * numbers(shape, 2) + alpha * (a @ b))
 
 
+@pytest.mark.parametrize("shape", [(1, 300, 200), (40, 3, 50), (1, 1, 1), (0, 3, 4), (2, 0, 3)])
+def test_addmm_without_recording(shape, near):
+    m, k, n = shape
+    a, b, v = numbers((m, k)), numbers((k, n), 1), numbers(n, 2)
+    weight = double(b).requires_grad_()
+    with torch.no_grad():
+        near(torch.addmm(double(v), double(a), weight), v + a @ b)
+        near(torch.addmm(double(v), double(a.T.copy()).t(), weight), v + a @ b)
+        near(torch.addmm(double(v), double(a), weight, beta=True, alpha=1.0), v + a @ b)
+        with pytest.raises(ShapeError):
+            torch.addmm(torch.zeros(n + 1, dtype=torch.float64), double(a), weight)
+
+
 def test_linear_of_batches(near):
     x, weight, bias = numbers((2, 5, 3)), numbers((4, 3), 1), numbers(4, 2)
     near(F.linear(double(x), double(weight), double(bias)), x @ weight.T + bias)
