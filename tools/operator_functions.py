@@ -130,7 +130,7 @@ def other_form(operator: Operator) -> tuple[list[str], list[str]]:
             "if fourth is not None:",
             f"    beta, alpha, {tensors} = scaled_form({operator.name!r}, ({tensors}, fourth, fifth))"]
     if name == "squeeze":
-        return ["*dims: int"], ["if dims:", "    dim = dim, *dims"]
+        return ["*dims: Any"], ["if dims:", "    dim = dim, *dims"]
     if name in _OLD_FORMS:
         return ["last: Any = None"], ["if last is not None:", f"    warn_old_form({operator.name!r})",
                                       f"    {_OLD_FORMS[name]}"]

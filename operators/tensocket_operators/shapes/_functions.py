@@ -146,7 +146,7 @@ _squeeze_table = _squeeze.table
 
 
 @public(_squeeze)
-def squeeze(input: Any, dim: Any = None, *dims: int, axis: Any = None) -> Any:
+def squeeze(input: Any, dim: Any = None, *dims: Any, axis: Any = None) -> Any:
     if dims:
         dim = dim, *dims
     if axis is not None:
@@ -1061,7 +1061,7 @@ _c_squeeze__table = _c_squeeze_.table
 
 
 @public(_c_squeeze_)
-def method_squeeze_(input: Any, dim: Any = None, *dims: int, axis: Any = None) -> Any:
+def method_squeeze_(input: Any, dim: Any = None, *dims: Any, axis: Any = None) -> Any:
     if dims:
         dim = dim, *dims
     if axis is not None:
