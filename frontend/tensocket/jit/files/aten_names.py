@@ -9,13 +9,6 @@ import tensocket_operators as operators
 from tensocket_operators import Tensor
 
 
-def _convolution(input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
-                 output_padding: Any, groups: int, *flags: Any) -> Any:
-    """Return a convolution; the flags choose among PyTorch's libraries."""
-    return operators.functions.convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding,
-                                           groups)
-
-
 def cross_entropy_loss(input: Tensor, target: Tensor, weight: Any = None, reduction: int = 1, ignore_index: int = -100,
                        label_smoothing: float = 0.0) -> Any:
     """Return the cross entropy, with the reduction as a number."""
@@ -60,7 +53,7 @@ def fractional_max_pool3d(input: Tensor, kernel_size: Any, output_size: Any, ran
 
 
 _NAMES: Final[dict[str, Callable[..., Any]]] = {
-    "_convolution": _convolution, "cross_entropy_loss": cross_entropy_loss, "nll_loss_nd": nll_loss_nd,
+    "cross_entropy_loss": cross_entropy_loss, "nll_loss_nd": nll_loss_nd,
     "nll_loss": nll_loss_nd, "mse_loss": _reduced("mse_loss"), "l1_loss": _reduced("l1_loss"),
     "smooth_l1_loss": _reduced("smooth_l1_loss"), "upsample_nearest2d": upsample_nearest2d,
     "adaptive_max_pool2d": operators.functions.adaptive_max_pool2d,
