@@ -15,7 +15,7 @@ from typing import Final
 import generate_operators as source
 import generated_files
 from operator_families import PACKAGE, records
-from operator_functions import function_name, has_out, keywords, other_names
+from operator_functions import function_name, has_out, keywords, other_form, other_names
 
 from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.schema import Parameter
@@ -75,6 +75,9 @@ def _parameters(operator: Operator, *, method: bool) -> str:
             keyword_only = True
         default = "" if parameter.default is None else f" = {parameter.default}"
         parts.append(f"{parameter.name}: {_type(parameter)}{default}")
+    several = [parameter for parameter in other_form(operator)[0] if parameter.startswith("*")]
+    parts += several
+    keyword_only = keyword_only or bool(several)
     extra = [f"{name}: Any = {default}" for name, (default, _) in keywords(operator).items()]
     extra += ["out: Any = None"] if has_out(operator) else []
     return ", ".join([*parts, *(["*"] if extra and not keyword_only else []), *extra])

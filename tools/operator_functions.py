@@ -119,14 +119,18 @@ _OLD_FORMS = {"add": "alpha, other = other, last", "sub": "alpha, other = other,
 _SCALED_FORMS = ("addbmm", "addmm", "addmv", "addr", "baddbmm")
 
 
-def _old_form(operator: Operator) -> tuple[list[str], list[str]]:
-    """Return parameters and statements for calls with numbers between the tensors; both empty for most operators."""
+def other_form(operator: Operator) -> tuple[list[str], list[str]]:
+    """Return parameters and statements for calls with numbers between the tensors or several dimensions without a
+    tuple; both empty for most operators.
+    """
     name = operator.name.removesuffix("_")
     if name in _SCALED_FORMS:
         tensors = ", ".join(operator.schema.names[:3])
         return ["fourth: Any = None", "fifth: Any = None"], [
             "if fourth is not None:",
             f"    beta, alpha, {tensors} = scaled_form({operator.name!r}, ({tensors}, fourth, fifth))"]
+    if name == "squeeze":
+        return ["*dims: Any"], ["if dims:", "    dim = dim, *dims"]
     if name in _OLD_FORMS:
         return ["last: Any = None"], ["if last is not None:", f"    warn_old_form({operator.name!r})",
                                       f"    {_OLD_FORMS[name]}"]
@@ -141,7 +145,7 @@ def _annotation(parameter: Parameter) -> str:
 def _signature(operator: Operator) -> str:
     """Return the parameters in Python's form."""
     parts: list[str] = []
-    last = _old_form(operator)[0]
+    last = other_form(operator)[0]
     for position, parameter in enumerate(operator.schema.parameters):
         if parameter.type == "int...":  # variadic values may also be passed as one sequence by name
             parts += [f"*{parameter.name}_: int", f"{parameter.name}: Any = None"]
@@ -159,7 +163,8 @@ def _signature(operator: Operator) -> str:
         parts.append(f"{parameter.name}: {_annotation(parameter)}{default}")
     extra = keywords(operator)
     if extra or has_out(operator):
-        parts += [] if any(part.startswith("*") for part in parts) else [*last, "*"]
+        parts += [] if any(part.startswith("*") for part in parts) else last
+        parts += [] if any(part.startswith("*") for part in parts) else ["*"]
         parts += [f"{name}: Any = {default}" for name, (default, _) in extra.items()]
     if has_out(operator):
         parts.append("out: Any = None")
@@ -314,7 +319,7 @@ def _function(operator: Operator) -> str:
     """Return the public function, which is also the method."""
     lines = [f"{p.name} = {p.name}_ if {p.name} is None else ({p.name},)"
              for p in operator.schema.parameters if p.type == "int..."]
-    lines += [*_old_form(operator)[1], *_keyword_lines(operator), *_out_lines(operator), *_key_lines(operator),
+    lines += [*other_form(operator)[1], *_keyword_lines(operator), *_out_lines(operator), *_key_lines(operator),
               *_call_lines(operator, list(operator.schema.names))]
     body = textwrap.indent("\n".join(lines), "    ")
     return f"@public(_{_label(operator)})\ndef {function_name(operator)}({_signature(operator)}) -> Any:\n{body}\n"

@@ -38,7 +38,7 @@ from .sorting._functions import *
 from .special._functions import *
 
 __all__ = [
-    "_conj", "_neg_view", "abs", "abs_", "absolute", "absolute_", "acos", "acos_", "acosh", "acosh_",
+    "_conj", "_convolution", "_neg_view", "abs", "abs_", "absolute", "absolute_", "acos", "acos_", "acosh", "acosh_",
     "adaptive_avg_pool1d", "adaptive_max_pool1d", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr",
     "adjoint", "affine_grid_generator", "alias_copy", "all", "allclose", "alpha_dropout", "alpha_dropout_", "amax",
     "amin", "aminmax", "angle", "any", "arccos", "arccos_", "arccosh", "arccosh_", "arcsin", "arcsin_", "arcsinh",

@@ -106,6 +106,7 @@ _OPERATORS: Final = {
     "default atol_rtol_float atol_rtol_tensor out_tol_tensor tol_tensor": "linalg_matrix_rank",
     "default center": "stft",
     "default decimals": "round_",
+    "default deprecated": "_convolution",
     "default device dtype dtype_layout other prim_Device prim_dtype prim_other": "to",
     "default dim dim_max other unary_out": "max",
     "default dim dim_min other unary_out": "min",

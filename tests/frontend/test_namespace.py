@@ -101,10 +101,10 @@ detach detach_ get_device get_float32_matmul_precision get_num_threads is_anomal
 seed segment_reduce set_default_tensor_type set_float32_matmul_precision set_num_threads
 """
 IMAGES = """
-adaptive_avg_pool1d adaptive_max_pool1d affine_grid_generator avg_pool1d channel_shuffle constant_pad_nd conv1d conv2d
-conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution grid_sampler grid_sampler_2d
-grid_sampler_3d max_pool1d max_pool1d_with_indices max_pool2d max_pool3d native_channel_shuffle pixel_shuffle
-pixel_unshuffle
+_convolution adaptive_avg_pool1d adaptive_max_pool1d affine_grid_generator avg_pool1d channel_shuffle constant_pad_nd
+conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution grid_sampler
+grid_sampler_2d grid_sampler_3d max_pool1d max_pool1d_with_indices max_pool2d max_pool3d native_channel_shuffle
+pixel_shuffle pixel_unshuffle
 """
 STATISTICS = """
 alias_copy aminmax as_strided_copy bartlett_window bincount binomial blackman_window block_diag cartesian_prod

@@ -146,7 +146,9 @@ _squeeze_table = _squeeze.table
 
 
 @public(_squeeze)
-def squeeze(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
+def squeeze(input: Any, dim: Any = None, *dims: Any, axis: Any = None) -> Any:
+    if dims:
+        dim = dim, *dims
     if axis is not None:
         if overridden(input):
             return call_overrides(_squeeze, input, dim, axis=axis)
@@ -1059,7 +1061,9 @@ _c_squeeze__table = _c_squeeze_.table
 
 
 @public(_c_squeeze_)
-def method_squeeze_(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
+def method_squeeze_(input: Any, dim: Any = None, *dims: Any, axis: Any = None) -> Any:
+    if dims:
+        dim = dim, *dims
     if axis is not None:
         if overridden(input):
             return call_overrides(_c_squeeze_, input, dim, axis=axis)

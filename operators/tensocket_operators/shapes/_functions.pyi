@@ -26,7 +26,7 @@ def expand(input: Tensor, *size: _int | Sequence[_int]) -> Tensor:
 def unsqueeze(input: Tensor, dim: _int, *, axis: Any = None) -> Tensor:
     """A new dimension of size 1."""
 
-def squeeze(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
+def squeeze(input: Tensor, dim: Any = None, *dims: Any, axis: Any = None) -> Tensor:
     """Without dimensions of size 1."""
 
 def method_basic_index(input: Tensor, index: Any) -> Tensor:
@@ -233,7 +233,7 @@ def method_transpose_(input: Tensor, dim0: _int, dim1: _int) -> Tensor:
 def method_t_(input: Tensor) -> Tensor:
     """Apply ``t`` in place."""
 
-def method_squeeze_(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
+def method_squeeze_(input: Tensor, dim: Any = None, *dims: Any, axis: Any = None) -> Tensor:
     """Apply ``squeeze`` in place."""
 
 def method_unsqueeze_(input: Tensor, dim: _int, *, axis: Any = None) -> Tensor:

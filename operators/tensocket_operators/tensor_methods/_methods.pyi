@@ -38,7 +38,7 @@ class OperatorMethods:
     def unsqueeze(self, dim: _int, *, axis: Any = None) -> Tensor:
         """A new dimension of size 1."""
 
-    def squeeze(self, dim: Any = None, *, axis: Any = None) -> Tensor:
+    def squeeze(self, dim: Any = None, *dims: Any, axis: Any = None) -> Tensor:
         """Without dimensions of size 1."""
 
     def basic_index(self, index: Any) -> Tensor:
@@ -1795,7 +1795,7 @@ class OperatorMethods:
     def t_(self) -> Tensor:
         """Apply ``t`` in place."""
 
-    def squeeze_(self, dim: Any = None, *, axis: Any = None) -> Tensor:
+    def squeeze_(self, dim: Any = None, *dims: Any, axis: Any = None) -> Tensor:
         """Apply ``squeeze`` in place."""
 
     def unsqueeze_(self, dim: _int, *, axis: Any = None) -> Tensor:

@@ -15,9 +15,8 @@ from tensocket import Tensor, nn
 from tensocket.errors import SerializationError
 
 PYTORCH = Path(__file__).parent / "files" / "pytorch.zip"
-NAMES = ["attend_traced", "branches", "cnn", "cnn_frozen", "dicts", "exported", "mlp", "mlp_traced", "objects",
-         "tagger",
-         "tuples"]
+NAMES = ["attend_traced", "branches", "cnn", "cnn_frozen", "dicts", "exported", "mlp", "mlp_traced", "objects", "pools",
+         "tagger", "tuples"]
 
 
 def pytorch_file(name):

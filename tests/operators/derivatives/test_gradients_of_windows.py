@@ -13,12 +13,12 @@ from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
 from tensocket_operators import functions as f
 from tensocket_operators.autograd import gradcheck
-from tensocket_operators.nn.convolution import convolution, padding, windows
+from tensocket_operators.nn.convolution import convolution, full_forms, padding, windows
 from tensocket_operators.nn.convolution.im2col import Window, windows_of
 from tensocket_operators.nn.pooling import grids, interpolation, points, pooling, resampling, unpooling
 from tensocket_operators.nn.pooling.resampling import linear_taps, ordered, resampled
 
-MODULES = (convolution, grids, interpolation, padding, points, pooling, resampling, unpooling, windows)
+MODULES = (convolution, full_forms, grids, interpolation, padding, points, pooling, resampling, unpooling, windows)
 LINE, IMAGE, CUBE = (1, 1, 3), (1, 1, 3, 2), (1, 1, 2, 2, 2)
 WINDOW = Window((2,), (1,), (1,), 1)
 WINDOWS = windows_of((4,), (2,), (3,), WINDOW)
@@ -67,6 +67,8 @@ COMPOSED: dict[str, Case] = {
     "conv_transpose2d": (f.conv_transpose2d, (IMAGE, (1, 1, 2, 1))),
     "conv_transpose3d": (f.conv_transpose3d, ((1, 1, 1, 2, 1), (1, 1, 1, 2, 2))),
     "convolution": (lambda x, w: f.convolution(x, w, None, (2,), (1,), (1,), True, (1,), 1), (LINE, (1, 1, 3))),
+    "_convolution": (lambda x, w, b: f._convolution(x, w, b, (1,), (1,), (1,), False, (0,), 1, False, False, True),
+                     (LINE, (2, 1, 2), (2,))),
     "im2col": (lambda x: f.im2col(x, (2, 1), 1, (1, 0)), (IMAGE,)),
     "col2im": (lambda x: f.col2im(x, (3, 2), (2, 1)), ((1, 2, 4),)),
     "resample_maps": (lambda x: resampled(x, ordered([linear_taps(3, 4, False, None, True),

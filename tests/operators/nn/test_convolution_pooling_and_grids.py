@@ -83,6 +83,15 @@ def test_a_window_that_only_output_padding_reaches_has_no_gradient():
     assert gradcheck(lambda x, w: f.conv_transpose1d(x, w, None, 1, 0, 2, 1, 3), (x, w))
 
 
+def test_convolution_with_all_arguments(device):
+    image, weight = np.arange(6.0), np.array([1.0, 0.0, -2.0])
+    x, w = tc.tensor(image[None, None]), tc.tensor(weight[None, None])
+    here = f._convolution(x, w, tc.tensor(np.array([0.5])), (1,), (0,), (1,), False, (0,), 1, True, False, True, True)
+    assert here.tolist() == [[(np.convolve(image, weight[::-1], "valid") + 0.5).tolist()]]
+    back = f._convolution(x, w, None, (1,), (0,), (1,), True, (0,), 1, False, False, True)
+    assert back.tolist() == [[np.convolve(image, weight).tolist()]]
+
+
 def test_same_padding_puts_the_odd_zero_on_the_right(device, near):
     x, w = RNG.normal(size=(1, 1, 5)), RNG.normal(size=(1, 1, 4))
     expected = convolution(np.pad(x, [(0, 0), (0, 0), (1, 2)]), w, (1,), (0,), (1,), 1)

@@ -84,6 +84,7 @@ IN_PLACE = {
     "swapaxes_": (lambda x: x.swapaxes_(0, 1), lambda a: a.swapaxes(0, 1)),
     "unsqueeze_": (lambda x: x.unsqueeze_(1), lambda a: a[:, None]),
     "squeeze_": (lambda x: x.unsqueeze_(0).squeeze_(0), lambda a: a),
+    "squeeze_ of several": (lambda x: x.unsqueeze_(1).unsqueeze_(0).squeeze_(0, 2), lambda a: a),
     "as_strided_": (lambda x: x.as_strided_((2, 2), (1, 5), 3), lambda a: a.ravel()[[[3, 8], [4, 9]]]),
 }
 

@@ -140,7 +140,7 @@ class Calls(ModuleValues):
         if problem is not None:
             raise ScriptError(f"{builtin.kind}({', '.join(str(v.kind) for v in inputs)}): {problem}",
                               "Arguments for call are not valid", "see the operator's documentation", place)
-        kind = builtin.result or ops.result_type(name, inputs, keywords)
+        kind = builtin.result or ops.result_type(name, inputs, keywords, function)
         names = [""] * len(inputs) + list(keywords)
         return self.node(builtin.kind, [*inputs, *keywords.values()], kind, place, keywords=names, callee=function)
 

@@ -9,13 +9,6 @@ import tensocket_operators as operators
 from tensocket_operators import Tensor
 
 
-def _convolution(input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
-                 output_padding: Any, groups: int, *flags: Any) -> Any:
-    """Return a convolution; the flags choose among PyTorch's libraries."""
-    return operators.functions.convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding,
-                                           groups)
-
-
 def cross_entropy_loss(input: Tensor, target: Tensor, weight: Any = None, reduction: int = 1, ignore_index: int = -100,
                        label_smoothing: float = 0.0) -> Any:
     """Return the cross entropy, with the reduction as a number."""
@@ -49,10 +42,23 @@ def upsample_nearest2d(input: Tensor, size: Any, scale_factor: Any = None) -> An
     return F.interpolate(input, size, scale_factor if size is None else None, mode="nearest")
 
 
+def fractional_max_pool2d(input: Tensor, kernel_size: Any, output_size: Any, random_samples: Tensor) -> Any:
+    """Return the largest elements of an image's windows, and their positions."""
+    return operators.functions.fractional_max_pool2d(input, kernel_size, output_size, None, True, random_samples)
+
+
+def fractional_max_pool3d(input: Tensor, kernel_size: Any, output_size: Any, random_samples: Tensor) -> Any:
+    """Return the largest elements of a volume's windows, and their positions."""
+    return operators.functions.fractional_max_pool3d(input, kernel_size, output_size, None, True, random_samples)
+
+
 _NAMES: Final[dict[str, Callable[..., Any]]] = {
-    "_convolution": _convolution, "cross_entropy_loss": cross_entropy_loss, "nll_loss_nd": nll_loss_nd,
+    "cross_entropy_loss": cross_entropy_loss, "nll_loss_nd": nll_loss_nd,
     "nll_loss": nll_loss_nd, "mse_loss": _reduced("mse_loss"), "l1_loss": _reduced("l1_loss"),
     "smooth_l1_loss": _reduced("smooth_l1_loss"), "upsample_nearest2d": upsample_nearest2d,
+    "adaptive_max_pool2d": operators.functions.adaptive_max_pool2d,
+    "adaptive_max_pool3d": operators.functions.adaptive_max_pool3d, "fractional_max_pool2d": fractional_max_pool2d,
+    "fractional_max_pool3d": fractional_max_pool3d,
     "relu6": lambda input: input.clamp(0, 6),
 }
 

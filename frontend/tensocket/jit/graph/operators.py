@@ -86,15 +86,28 @@ def _is_given(name: str, position: int, arguments: Sequence[Any], keywords: dict
     return keywords.get(name, arguments[position] if position < len(arguments) else None)
 
 
-def result_type(name: str, arguments: Sequence[Any], keywords: dict[str, Any]) -> t.JitType:
+def _flag_of_indices(function: Callable[..., Any] | None, arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:
+    """Return the value that says whether a pool returns indices; False by default, None for other functions."""
+    known = None if function is None else signature(function)
+    if known is None or "return_indices" not in known.parameters:
+        return None
+    return known.bind(*arguments, **keywords).arguments.get("return_indices", False)
+
+
+def result_type(name: str, arguments: Sequence[Any], keywords: dict[str, Any],
+                function: Callable[..., Any] | None = None) -> t.JitType:
     """Return the type of an operator's result, which is a tensor unless a table says something else.
 
     Args:
         name: The operator.
         arguments: Positional arguments: values with a ``kind``.
         keywords: Keyword arguments.
+        function: The function that is called.
     """
     pair = t.TupleType([t.TENSOR, t.TENSOR])
+    flag = None if name.endswith("_with_indices") else _flag_of_indices(function, arguments, keywords)
+    if flag is not None:
+        return pair if flag and flag.toIValue() else t.TENSOR
     if name in _WITH_DIM:
         given = _is_given("dim", 1, arguments, keywords)
         return pair if given is not None and given.kind is not t.TENSOR else t.TENSOR
@@ -120,8 +133,6 @@ def result_type(name: str, arguments: Sequence[Any], keywords: dict[str, Any]) -
         return t.TupleType([t.TENSOR] * (1 + extra)) if extra else t.TENSOR
     if name == "return_indices":
         return pair
-    if name.endswith(("max_pool1d", "max_pool2d", "max_pool3d")) and "return_indices" in keywords:
-        return pair if keywords["return_indices"].toIValue() else t.TENSOR
     return _TYPED.get(name, t.TENSOR)
 
 
@@ -191,6 +202,9 @@ def check_arguments(name: str, function: Callable[..., Any] | None, arguments: S
         bound = known.bind(*arguments, **keywords)
     except TypeError as error:
         return str(error)
+    flag = _flag_of_indices(function, arguments, keywords)
+    if flag and flag.node().kind() != "prim::Constant":
+        return "argument 'return_indices', which decides the result's type, was not constant"
     record = OPERATORS.get(name)
     for parameter in () if record is None else record.schema.parameters:
         value = bound.arguments.get(parameter.name)

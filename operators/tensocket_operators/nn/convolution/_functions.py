@@ -162,6 +162,25 @@ def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
     return run(input, weight, bias, pad)
 
 
+_c__convolution = COMPOSITES['_convolution']
+_c__convolution_table = _c__convolution.table
+
+
+@public(_c__convolution)
+def _convolution(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any, groups: int, benchmark: bool, deterministic: bool, cudnn_enabled: bool, allow_tf32: bool = True) -> Any:
+    try:
+        key = input._key | weight._key | (0 if bias is None else bias._key)
+    except AttributeError:
+        key = key_of(_c__convolution, (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, benchmark, deterministic, cudnn_enabled, allow_tf32,))
+    if ACTIVE:
+        return run_with_modes(_c__convolution, key, (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, benchmark, deterministic, cudnn_enabled, allow_tf32))
+    try:
+        run = _c__convolution_table[key]
+    except KeyError:
+        run = _c__convolution.resolve(key)
+    return run(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, benchmark, deterministic, cudnn_enabled, allow_tf32)
+
+
 _c_constant_pad_nd = COMPOSITES['constant_pad_nd']
 _c_constant_pad_nd_table = _c_constant_pad_nd.table
 
@@ -261,7 +280,7 @@ native_channel_shuffle = channel_shuffle
 
 
 __all__ = [
-    "channel_shuffle", "constant_pad_nd", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d",
+    "_convolution", "channel_shuffle", "constant_pad_nd", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d",
     "conv_transpose2d", "conv_transpose3d", "convolution", "native_channel_shuffle", "pad", "pixel_shuffle",
     "pixel_unshuffle",
 ]

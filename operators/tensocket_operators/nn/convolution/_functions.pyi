@@ -33,6 +33,9 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: _int = 0) -> Tens
         ShapeError: A tensor has another rank, or the tensors do not fit each other.
     """
 
+def _convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: _bool, output_padding: Any, groups: _int, benchmark: _bool, deterministic: _bool, cudnn_enabled: _bool, allow_tf32: _bool = True) -> Tensor:
+    """Return ``convolution``; the last four arguments, which choose among PyTorch's kernels, change nothing."""
+
 def constant_pad_nd(input: Tensor, pad: Any, value: Scalar = 0) -> Tensor:
     """Return a copy padded by ``pad[0]`` and ``pad[1]`` elements in the last dimension, then in the one before it ...
 
@@ -70,7 +73,7 @@ def channel_shuffle(input: Tensor, groups: _int) -> Tensor:
 native_channel_shuffle = channel_shuffle
 
 __all__ = [
-    "channel_shuffle", "constant_pad_nd", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d",
+    "_convolution", "channel_shuffle", "constant_pad_nd", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d",
     "conv_transpose2d", "conv_transpose3d", "convolution", "native_channel_shuffle", "pad", "pixel_shuffle",
     "pixel_unshuffle",
 ]

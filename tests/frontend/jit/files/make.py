@@ -110,6 +110,13 @@ class Exported(nn.Module):
         return x * self.factor
 
 
+class Pools(nn.Module):
+    def forward(self, x: Tensor, samples: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        values, places = F.adaptive_max_pool2d(x, [2, 3], return_indices=True)
+        steps = F.fractional_max_pool2d(x, 2, output_size=[3, 3], _random_samples=samples)
+        return values, places, F.adaptive_max_pool3d(x, [1, 2, 2]).relu(), steps.relu()
+
+
 @torch.jit.script
 class Counter:
     def __init__(self, start: int):
@@ -146,6 +153,7 @@ def main(folder):
                                                                                 (torch.randn(4, 5, 6),)]),
         "exported": (torch.jit.script(Exported()), [(torch.randn(2, 3),)]),
         "objects": (torch.jit.script(Objects()), [(torch.randn(2, 3),)]),
+        "pools": (torch.jit.script(Pools()), [(image, torch.tensor([[[0.2, 0.7]], [[0.5, 0.1]]]))]),
     }
     for name, (module, calls) in cases.items():
         module.save(str(Path(folder) / f"{name}.ts"))
