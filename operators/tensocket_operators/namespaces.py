@@ -20,8 +20,6 @@ from tensocket_plugins.contract.errors import LibraryError
 
 from .catalogue import names_of_functions
 from .creation.record import FACTORIES, factory
-from .graph_checks import GRAPH_CHECKS
-from .linalg.scaled_products import grouped_mm, int_mm, scaled_product
 
 #: The namespace of the built-in operators.
 BUILT_IN: Final = "aten"
@@ -73,31 +71,11 @@ def _factory(name: str) -> AtenOverloads | None:
     return None if function is None else factory(function)
 
 
-def _pin_memory(input: Any, device: Any = None) -> Any:
-    """Return the tensor itself; copies to devices need no pinned memory."""
-    return input.pin_memory(device)
-
-
-def _is_pinned(input: Any, device: Any = None) -> bool:
-    """Whether copies to devices read the tensor's memory directly."""
-    return bool(input.is_pinned(device))
-
-
-def _index(input: Any, indices: Any) -> Any:
-    """Return the elements at index tensors; None selects a whole dimension."""
-    return input[tuple(slice(None) if index is None else index for index in indices)]
-
-
-def _reshape_alias_copy(input: Any, size: Any, stride: Any) -> Any:
-    """Return a copy of the elements at the positions that sizes and strides give."""
-    return input.as_strided(size, stride).clone()
-
-
-#: Functions other than operators that programs and graphs call by names in ``aten``, by these names; those in other
-#: namespaces by the full name.
-FUNCTIONS_OF_GRAPHS: Final[dict[str, Any]] = {name: factory(function, name) for name, function in {
-    "_pin_memory": _pin_memory, "is_pinned": _is_pinned, "index": _index, "_int_mm": int_mm, "_grouped_mm": grouped_mm,
-    "_scaled_mm": scaled_product, "_reshape_alias_copy": _reshape_alias_copy, **GRAPH_CHECKS}.items()}
+@cache
+def _functions_of_graphs() -> dict[str, Any]:
+    """Return functions other than operators by their names, from a module that few programs need."""
+    found: dict[str, Any] = import_module(".graph_functions", __package__).FUNCTIONS_OF_GRAPHS
+    return found
 
 
 @cache
@@ -205,7 +183,7 @@ def packet_of(record: Any) -> OpOverloadPacket:
 
 def packet_named(space: str, name: str) -> OpOverloadPacket | None:
     """Return the packet of a library's operator; None if there is none."""
-    record = OPERATORS.get(f"{space}::{name}") or FUNCTIONS_OF_GRAPHS.get(f"{space}::{name}")
+    record = OPERATORS.get(f"{space}::{name}") or _functions_of_graphs().get(f"{space}::{name}")
     if record is not None:
         return packet_of(record)
     return _without_record(space, name) if any(known.startswith(f"{space}::{name}.") for known in OPERATORS) else None
@@ -233,7 +211,7 @@ class Namespace:
                 _DEFINITIONS[self.name]()
             packet = packet_named(self.name, name)
         else:
-            found = built_in(name) or FUNCTIONS_OF_GRAPHS.get(name)
+            found = built_in(name) or _functions_of_graphs().get(name)
             packet = None if found is None else packet_of(found)
         if packet is None:
             raise AttributeError(f"library {self.name!r} has no operator {name!r}")

@@ -34,7 +34,7 @@ from .linalg import (  # noqa: F401
     solvers,
 )
 from .nn.attention import attention  # noqa: F401
-from .nn.convolution import convolution, full_forms, padding, windows  # noqa: F401
+from .nn.convolution import convolution, padding, windows  # noqa: F401
 from .nn.dropout import dropout  # noqa: F401
 from .nn.embedding import embeddings  # noqa: F401
 from .nn.losses import callbacks, classification, cross_entropy, ctc, losses, margins, nll  # noqa: F401

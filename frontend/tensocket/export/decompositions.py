@@ -26,7 +26,8 @@ from tensocket_core.formats import memory_format as MemoryFormat
 from tensocket_core.geometry import memory_of
 from tensocket_core.keys import AUTOGRAD
 from tensocket_operators import Tensor
-from tensocket_operators.namespaces import FUNCTIONS_OF_GRAPHS, built_in
+from tensocket_operators.graph_functions import FUNCTIONS_OF_GRAPHS
+from tensocket_operators.namespaces import built_in
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.value_observers import unobserved
 

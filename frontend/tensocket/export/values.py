@@ -8,7 +8,7 @@ from typing import Any, Final
 from tensocket_core.dispatch.packets import AtenOverloads, OperatorName
 from tensocket_core.formats import strided
 from tensocket_core.tensor import Size
-from tensocket_operators.namespaces import FUNCTIONS_OF_GRAPHS
+from tensocket_operators.graph_functions import FUNCTIONS_OF_GRAPHS
 
 
 class SymbolicSize(int):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tensocket_compiler.graph.purity import has_side_effect
 from tensocket_operators.creation.record import factory
-from tensocket_operators.namespaces import FUNCTIONS_OF_GRAPHS, ops
+from tensocket_operators.graph_functions import FUNCTIONS_OF_GRAPHS
+from tensocket_operators.namespaces import ops
 
 from .annotate import record_function
 

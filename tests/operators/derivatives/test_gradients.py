@@ -303,6 +303,7 @@ COMPOSED |= {
     "segment_reduce": [(lambda x: F.segment_reduce(x, "mean", lengths=torch.tensor([x.shape[0] - 1, 1])), X)],
     "scatter_tensor": [(lambda x, y, i: F.scatter(x, 0, i, y), X, Y[:1], INDEX[:1])],
     "scatter_number": [(lambda x, i: F.scatter(x, 0, i, 2.5), X, INDEX)],
+    "fill_number": [(lambda x: F.fill(x, 2.5) * x, X)],
     "index_fill_number": [(lambda x, i: F.index_fill(x, 0, i, -1.5), X, INDEX[0])],
     "index_fill_tensor": [(lambda x, v, i: F.index_fill(x, 1, i, v.sum()), X, ROW, PLACES)],
     "index_by_position": [(lambda x, i, j: x[:, i, j], CUBE, INDEX[0], PLACES)],

@@ -13,12 +13,12 @@ from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
 from tensocket_operators import functions as f
 from tensocket_operators.autograd import gradcheck
-from tensocket_operators.nn.convolution import convolution, full_forms, padding, windows
+from tensocket_operators.nn.convolution import convolution, padding, windows
 from tensocket_operators.nn.convolution.im2col import Window, windows_of
 from tensocket_operators.nn.pooling import grids, interpolation, points, pooling, resampling, unpooling
 from tensocket_operators.nn.pooling.resampling import linear_taps, ordered, resampled
 
-MODULES = (convolution, full_forms, grids, interpolation, padding, points, pooling, resampling, unpooling, windows)
+MODULES = (convolution, grids, interpolation, padding, points, pooling, resampling, unpooling, windows)
 LINE, IMAGE, CUBE = (1, 1, 3), (1, 1, 3, 2), (1, 1, 2, 2, 2)
 WINDOW = Window((2,), (1,), (1,), 1)
 WINDOWS = windows_of((4,), (2,), (3,), WINDOW)

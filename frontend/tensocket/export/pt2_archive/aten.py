@@ -9,7 +9,8 @@ from tensocket.nn import functional as F
 from tensocket.overrides import _assert
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_operators import no_grad
-from tensocket_operators.namespaces import FUNCTIONS_OF_GRAPHS, ops
+from tensocket_operators.graph_functions import FUNCTIONS_OF_GRAPHS
+from tensocket_operators.namespaces import ops
 
 from ..values import GraphOperator
 

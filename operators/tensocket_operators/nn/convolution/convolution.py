@@ -429,3 +429,13 @@ def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
                          f"bias {list(bias.shape)}", "they are [T, B, C], [K, C, O] and [O]", "reshape them")
     result = convolved("conv_tbc", 1, input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, 1, pad, 1, 1)
     return result.permute(2, 0, 1).contiguous()
+
+
+@composite("_convolution(Tensor input, Tensor weight, Tensor? bias, any stride, any padding, any dilation, "
+           "bool transposed, any output_padding, int groups, bool benchmark, bool deterministic, bool cudnn_enabled, "
+           "bool allow_tf32=True) -> Tensor", method=False)
+def _convolution(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+                 output_padding: Any, groups: int, benchmark: bool, deterministic: bool, cudnn_enabled: bool,
+                 allow_tf32: bool = True) -> Any:
+    """Return ``convolution``; the last four arguments, which choose among PyTorch's kernels, change nothing."""
+    return convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
