@@ -17,7 +17,7 @@ def test_pages_are_up_to_date(root, generator):
 
 
 def test_states_of_names(root):
-    """One name of each kind, and nothing of the main namespace is missing but what no backend has."""
+    """A refused and a missing name, and a module without either."""
     page = (root / "docs" / "names.md").read_text("utf-8")
     assert "- `torch`, refused: `dequantize`" in page
     assert "- `torch`, missing: `QInt32Storage`" in page

@@ -198,7 +198,7 @@ def _affine_host_path(key: int, state: DeviceState, body: Any) -> Any:
 
 def sum_host_path(key: int, state: DeviceState, body: Any) -> Any:
     """Return a shortcut to the host's library for the sum of a vector and a product of two matrices."""
-    kernel = _kernel("linear", key, state) if key & ~DIM0 & (AUTOGRAD | DTYPE_MASK) in NATIVE else None
+    kernel = _kernel("linear", key, state) if key & (AUTOGRAD | DTYPE_MASK) in NATIVE else None
     return None if kernel is None else small_products.added(kernel, key, body)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tensocket_core.keys import DIM0
 from tensocket_core.launch.host_kernels import REFUSED, Closure
-from tensocket_core.tensor import Tensor
+from tensocket_core.tensor import Tensor, wrap
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
@@ -65,13 +65,8 @@ def added(kernel: Kernel, key: int, next_path: Closure) -> Closure:
         if not (bias.ndim == 1 and x.ndim == 2 == y.ndim and type(beta) is int is type(alpha) and beta == 1 == alpha):
             return next_path(a, b, c, beta=beta, alpha=alpha)
         try:
-            r = run(x, y.T, bias)
+            return wrap(run(x, y.T, bias), key)
         except REFUSED:
             return next_path(a, b, c, beta=beta, alpha=alpha)
-        t = _new(Tensor)
-        t._array = r
-        t._key = key
-        t._grad = t._grad_fn = t._version_counter = t._base = None
-        return t
 
     return direct_sum
